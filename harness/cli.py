@@ -1,0 +1,294 @@
+"""The command line: `python -m harness`. Other people's scripts rely on its options, its lines and its exit status.
+
+    0    done                                    4    refused: state missing, damaged, foreign, incomplete, of
+    2    wrong usage                                  another version or mode, or held by a live process
+    3    stopped before the end, state intact    130  Ctrl-C     143  SIGTERM     137  killed
+
+The last line on stdout says which and why. Lines are written unbuffered, so what was printed before a kill is there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Literal, NoReturn
+
+from harness import crash, demo
+from harness.checkpoint import Checkpoint
+from harness.errors import StateMissing, StateRefused, StopError, UsageError
+from harness.json_store import JsonStore
+from harness.ledger import Ledger
+from harness.loop import TURNS_MAX, Result, run_agent, tool_names
+from harness.model import Model, ScriptedModel
+from harness.sqlite_store import SqliteStore
+from harness.store import STORE_FILES, Store
+from harness.tool import Tool, tools_by_name
+
+DONE, USAGE, STOPPED, REFUSED, CTRL_C, TERMINATED = 0, 2, 3, 4, 130, 143
+
+_STORES: dict[str, type[Store]] = {"json": JsonStore, "sqlite": SqliteStore}
+
+_EPILOG = """\
+exit status:
+  0 done   2 wrong usage   3 stopped before the end (resume continues)   4 refused, nothing was changed
+  130 Ctrl-C   143 SIGTERM   137 killed
+  The last line on stdout says which and why.
+
+examples:
+  python -m harness                          the demonstration: sales notes -> report.txt, offline
+  CRASH_AFTER=after-tool:3 python -m harness  kill it with SIGKILL when the third tool has run
+  python -m harness --resume                 go on where the killed process was
+  python -m harness --resume-or-start ...    for a supervisor: the same command line on every restart
+  python -m harness --live --task 'Tidy my inbox' --tools ./my_tools.py
+                                             ask Claude (ANTHROPIC_API_KEY), with your own tools
+
+environment:
+  CRASH_AFTER=label[:n]   send SIGKILL to this process when it passes the crash point `label` for the n-th time
+  ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL   for --live
+"""
+
+
+class _Terminated(BaseException):
+    """SIGTERM came. Not an Exception, so that no tool can take it for an error of its own."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status."""
+    options = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        return _run(options)
+    except UsageError as error:
+        _print(f"[usage] {error}")
+        return USAGE
+    except StateRefused as error:
+        _print(f"[refused] {error}")
+        return REFUSED
+    except StopError as error:
+        _print(f"[stopped] {error}")
+        return STOPPED
+    except SystemExit as error:
+        _print(f"[stopped] a tool raised SystemExit({error.code!r}); the state is as after a kill, --resume goes on")
+        return STOPPED
+    except KeyboardInterrupt:
+        _print("[stopped] Ctrl-C; the state is as after a kill, --resume goes on")
+        return CTRL_C
+    except _Terminated:
+        _print("[stopped] SIGTERM; the state is as after a kill, --resume goes on")
+        return TERMINATED
+
+
+def _run(options: argparse.Namespace) -> int:
+    store_kind = options.store or _kind_found(options.state) or "json"
+    if options.list_crash_points:
+        for label, on_disk in crash.crash_points(store_kind).items():
+            _print(f"{label:28} {on_disk}")
+        return DONE
+    _check_options(options)
+    store = _STORES[store_kind](options.state)
+    if options.status:
+        return _status(store)
+    armed = _arm()
+    status = _drive(options, store)
+    if armed is not None and armed.passes < armed.n:
+        _warn(f"CRASH_AFTER={armed.label}:{armed.n} was not reached: this life passed it {armed.passes} times")
+    return status
+
+
+def _drive(options: argparse.Namespace, store: Store) -> int:
+    tools = _tools(options.tools)
+    resume: bool | Literal["or-start"] = "or-start" if options.resume_or_start else options.resume
+    if resume:
+        _check_resume(options, store, tools)
+    task = options.task if resume is True else options.task or demo.TASK
+    result = run_agent(
+        _model(options),
+        task,
+        tools,
+        store,
+        resume=resume,
+        turns_max=options.turns_max,
+        started_marks=False if options.no_started_marks else None,
+        say=_print,
+        warn=_warn,
+    )
+    return _report(result)
+
+
+def _report(result: Result) -> int:
+    counters = f"turns={result.turns} tokens_used={result.tokens_used} unknowns={len(result.unknowns)}"
+    if result.status == "done":
+        _print(f"[done] {counters} answer={json.dumps(result.answer, ensure_ascii=False)}")
+        return DONE
+    _print(f"[stopped] {counters} reason: {result.reason}")
+    return STOPPED
+
+
+def _status(store: Store) -> int:
+    """Say where the run stands, from the files alone; a live owner may be writing them at this moment."""
+    checkpoint, ledger = store.read()
+    pending = ",".join(_pending(call.tool_use_id, call.name, ledger) for call in checkpoint.pending) or "none"
+    unknowns = ",".join(ledger.unknowns()) or "none"
+    _print(
+        f"[status] {checkpoint.status} turn={checkpoint.turns} pending={pending} unknowns={unknowns}{_why(checkpoint)}"
+    )
+    return DONE
+
+
+def _pending(tool_use_id: str, name: str, ledger: Ledger) -> str:
+    entry = ledger.get(tool_use_id)
+    return f"{name}({'not recorded' if entry is None else 'finished' if entry.finished else 'started'})"
+
+
+def _why(checkpoint: Checkpoint) -> str:
+    return f" reason: {checkpoint.stopped['why']}" if checkpoint.stopped else ""
+
+
+def _check_options(options: argparse.Namespace) -> None:
+    """Refuse combinations that cannot mean anything. Raises `UsageError`."""
+    if options.resume and options.task is not None:
+        raise UsageError(
+            "--task with --resume: a run keeps the task it was started with; leave it out, or start afresh"
+        )
+    if options.live and options.script:
+        raise UsageError("--live and --script exclude each other: who is the model?")
+    if options.model and not options.live:
+        raise UsageError(f"--model {options.model} needs --live: without it the model is a script")
+    fresh = not options.resume and not options.status
+    if fresh and options.tools and options.task is None and not options.script:
+        raise UsageError("--tools needs a --task: the demonstration's task needs the demonstration's tools")
+    if fresh and options.task is not None and not (options.live or options.script):
+        raise UsageError("--task needs a model that can do it: --live asks Claude, --script FILE plays a script")
+    if options.live and not os.environ.get("ANTHROPIC_API_KEY"):
+        raise UsageError("--live needs ANTHROPIC_API_KEY in the environment")
+
+
+def _check_resume(options: argparse.Namespace, store: Store, tools: Sequence[Tool]) -> None:
+    """Refuse to resume a run with another model, or with none of its tools. Raises `UsageError`, `StateRefused`."""
+    try:
+        checkpoint, _ = store.read()
+    except StateMissing:
+        if options.resume:
+            raise
+        return
+    model = checkpoint.prefix.get("model")
+    if options.model not in (None, model):
+        raise UsageError(f"--model {options.model}: the run was started with {model!r}; leave it out, or start afresh")
+    if (model == "scripted") == options.live:
+        raise UsageError(f"the run was started with model {model!r}: {'leave out' if options.live else 'pass'} --live")
+    names = tool_names(checkpoint)
+    if checkpoint.status not in ("done", "refusal") and names and not tools_by_name(tools).keys() & set(names):
+        raise UsageError(f"the run was started with the tools {', '.join(names)}: pass them again with --tools")
+
+
+def _model(options: argparse.Namespace) -> Model:
+    if options.live:
+        from harness.anthropic_model import DEFAULT_MODEL, AnthropicModel
+
+        return AnthropicModel(options.model or DEFAULT_MODEL)
+    return ScriptedModel.from_file(options.script) if options.script else demo.model()
+
+
+def _tools(where: str | None) -> Sequence[Tool]:
+    """The list `TOOLS` of a Python file or module. Raises `UsageError`, whatever the file does."""
+    if where is None:
+        return demo.TOOLS
+    try:
+        tools = _import(where).TOOLS
+    except Exception as error:
+        raise UsageError(f"--tools {where}: {type(error).__name__}: {error}") from error
+    if not isinstance(tools, (list, tuple)):
+        raise UsageError(f"--tools {where}: TOOLS is a {type(tools).__name__}, not a list of harness.Tool")
+    tools_by_name(tools)
+    return tools
+
+
+def _import(where: str) -> ModuleType:
+    if not where.endswith(".py"):
+        return importlib.import_module(where)
+    spec = importlib.util.spec_from_file_location(Path(where).stem, where)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{where} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _kind_found(directory: str) -> str | None:
+    """The kind of store that keeps a run in `directory`, if one does."""
+    return next((kind for kind, files in STORE_FILES.items() if (Path(directory) / files[0]).exists()), None)
+
+
+def _arm() -> crash.Armed | None:
+    text = os.environ.get("CRASH_AFTER")
+    if not text:
+        return None
+    try:
+        armed = crash.Armed(*crash.parse_crash_after(text))
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    crash.listen(armed)
+    return armed
+
+
+def _terminate(signum: int, frame: FrameType | None) -> NoReturn:
+    raise _Terminated
+
+
+def _print(line: str) -> None:
+    """One unbuffered line; a reader that went away must not end a run."""
+    with suppress(OSError):
+        os.write(1, f"{line}\n".encode("utf-8", "backslashreplace"))
+
+
+def _warn(line: str) -> None:
+    with suppress(OSError):
+        os.write(2, f"warning: {line}\n".encode("utf-8", "backslashreplace"))
+
+
+def _positive(text: str) -> int:
+    if text.isascii() and text.isdigit() and int(text) > 0:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m harness",
+        description="An agent that can be killed anywhere and resumed. Without options: the demonstration.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--resume", action="store_true", help="go on with the run in the state directory")
+    how.add_argument("--resume-or-start", action="store_true", help="go on if a run is there, else start")
+    how.add_argument("--status", action="store_true", help="print turn, pending calls and unknowns; change nothing")
+    how.add_argument("--list-crash-points", action="store_true", help="print each label and what is on disk there")
+    parser.add_argument("--state", metavar="DIR", default=".harness", help="state directory (default: %(default)s)")
+    parser.add_argument("--store", choices=list(_STORES), help="default: the store that is there, else json")
+    parser.add_argument("--task", metavar="TEXT", help="what to do (default: the demonstration's task)")
+    parser.add_argument("--tools", metavar="PATH_OR_MODULE", help="a file or module with TOOLS, a list of harness.Tool")
+    parser.add_argument("--script", metavar="FILE", help="the model is a JSON list of Messages API response bodies")
+    parser.add_argument("--live", action="store_true", help="the model is Claude, through the SDK")
+    parser.add_argument("--model", metavar="NAME", help="model name for --live (default: the current one)")
+    parser.add_argument(
+        "--turns-max",
+        metavar="N",
+        type=_positive,
+        help=f"stop after N turns (default: {TURNS_MAX}); a resume may raise it",
+    )
+    parser.add_argument(
+        "--no-started-marks", action="store_true", help="write no started marks: after a crash, more is unknown"
+    )
+    return parser

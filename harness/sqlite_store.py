@@ -1,0 +1,184 @@
+"""The sqlite store: `state.sqlite3`, for long tasks. A save appends what is new, so its cost does not grow.
+
+Checkpoint and ledger share one database in WAL mode with synchronous=FULL: each save is one transaction. A new
+database is built in memory and put in place as a whole file, so an empty or half-made one is always damage. Each row
+carries a hash of itself. Merely opening a database changes it, so it is examined in a private copy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from harness import durable
+from harness.checkpoint import VERSION, Checkpoint, Message
+from harness.crash import crash_point
+from harness.errors import StateDamaged, StateForeign, StateRefused, StateVersion, WriteFailed
+from harness.ledger import BadLedger, Entry, Ledger, decode_entry
+from harness.store import START_AFRESH, STORE_FILES, Store
+
+_APPLICATION_ID = 0x48524E53  # "HRNS"
+_SCHEMA = """
+CREATE TABLE scene (key TEXT PRIMARY KEY, body TEXT NOT NULL, sha256 TEXT NOT NULL);
+CREATE TABLE messages (key INTEGER PRIMARY KEY, body TEXT NOT NULL, sha256 TEXT NOT NULL);
+CREATE TABLE calls (key TEXT PRIMARY KEY, body TEXT NOT NULL, sha256 TEXT NOT NULL);
+"""
+# What never changes after the start has a row of its own, so that a save does not write the tools again.
+_FIXED = ("run_id", "task", "prefix", "started_marks")
+
+
+class SqliteStore(Store):
+    """A run in one database."""
+
+    kind = "sqlite"
+    _connection: sqlite3.Connection | None = None
+    _saved = 0  # messages that are in the database
+
+    def read(self) -> tuple[Checkpoint, Ledger]:
+        with self._examine() as connection:
+            try:
+                return self._decode_all(connection)
+            except sqlite3.Error as cause:
+                raise StateDamaged(self.checkpoint_path, f"is damaged ({cause})", START_AFRESH) from cause
+
+    def load(self) -> tuple[Checkpoint, Ledger]:
+        checkpoint, ledger = self.read()
+        self._open(len(checkpoint.messages))
+        return checkpoint, ledger
+
+    def create(self, checkpoint: Checkpoint) -> None:
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as memory:
+            memory.executescript(_SCHEMA)
+            memory.execute(f"PRAGMA application_id={_APPLICATION_ID}")
+            memory.execute(f"PRAGMA user_version={VERSION}")
+            _put_scene(memory, checkpoint, saved=0, fixed=True)
+            data = memory.serialize()
+        durable.replace(self.checkpoint_path, data, "start")
+        self._open(len(checkpoint.messages))
+
+    def save(self, checkpoint: Checkpoint, write: str) -> None:
+        with self._transaction(write) as connection:
+            _put_scene(connection, checkpoint, saved=self._saved, fixed=False)
+        self._saved = len(checkpoint.messages)
+
+    def record(self, ledger: Ledger, entry: Entry, write: str) -> None:
+        with self._transaction(write) as connection:
+            _put(connection, "calls", entry.tool_use_id, entry.to_json())
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _open(self, saved: int) -> None:
+        try:
+            self.close()
+            self._connection = sqlite3.connect(self.checkpoint_path, isolation_level=None)
+            self._connection.execute("PRAGMA journal_mode=WAL")
+            self._connection.execute("PRAGMA synchronous=FULL")
+        except sqlite3.Error as cause:
+            raise WriteFailed(self.checkpoint_path, "open", cause) from cause
+        self._saved = saved
+
+    @contextmanager
+    def _transaction(self, write: str) -> Iterator[sqlite3.Connection]:
+        """One durable write. Whatever interrupts it, the database is as before or holds all of it."""
+        if self._connection is None:
+            raise WriteFailed(self.checkpoint_path, write, RuntimeError("the store is not open: load or start first"))
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                crash_point(f"{write}.before-commit")
+                self._connection.execute("COMMIT")
+            finally:
+                if self._connection.in_transaction:
+                    with suppress(sqlite3.Error):  # closing the connection rolls back as well
+                        self._connection.execute("ROLLBACK")
+        except sqlite3.Error as cause:
+            raise WriteFailed(self.checkpoint_path, write, cause) from cause
+        crash_point(f"{write}.after-commit")
+
+    @contextmanager
+    def _examine(self) -> Iterator[sqlite3.Connection]:
+        """The database as a private copy. Raises `StateMissing` or another `StateRefused`."""
+        if not self.checkpoint_path.exists():
+            self.check_kind()
+            raise self.missing("there is no database")
+        with tempfile.TemporaryDirectory(prefix="harness-") as private:
+            try:
+                for name in STORE_FILES[self.kind]:
+                    if not name.endswith("-shm") and (self.directory / name).exists():
+                        shutil.copyfile(self.directory / name, Path(private) / name)
+            except OSError as cause:
+                problem, remedy = (
+                    f"cannot be copied to be examined: {cause}",
+                    "check permissions and free space",
+                )
+                raise StateRefused(self.checkpoint_path, problem, remedy) from cause
+            with closing(sqlite3.connect(Path(private) / self.checkpoint_path.name)) as connection:
+                yield connection
+
+    def _decode_all(self, connection: sqlite3.Connection) -> tuple[Checkpoint, Ledger]:
+        if connection.execute("PRAGMA quick_check").fetchall() != [("ok",)]:
+            raise sqlite3.DatabaseError("its integrity check fails")
+        if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
+            raise self._not_ours(connection)
+        if (found := connection.execute("PRAGMA user_version").fetchone()[0]) != VERSION:
+            problem = f"is of version {found}, this release reads {VERSION}"
+            raise StateVersion(self.checkpoint_path, problem, "use the release it is of")
+        scene = dict(_rows(connection, "scene"))
+        if scene.keys() != {"fixed", "moving"} or not all(isinstance(part, dict) for part in scene.values()):
+            raise sqlite3.DatabaseError("its scene is not whole")
+        head = scene["fixed"] | scene["moving"]
+        messages = list(_rows(connection, "messages"))
+        if [position for position, _ in messages] != list(range(head.pop("messages", 0))):
+            raise sqlite3.DatabaseError("messages are missing")
+        try:
+            entries = {key: decode_entry(key, body) for key, body in _rows(connection, "calls")}
+        except BadLedger as cause:
+            raise StateDamaged(self.checkpoint_path, str(cause), START_AFRESH) from cause
+        ledger = Ledger(str(head.get("run_id")), entries)
+        return self.decode(head, [body for _, body in messages], ledger), ledger
+
+    def _not_ours(self, connection: sqlite3.Connection) -> StateRefused:
+        if self.checkpoint_path.stat().st_size == 0:
+            return StateDamaged(self.checkpoint_path, "is empty", START_AFRESH)
+        return StateForeign(self.checkpoint_path, "is not a database of a run", "move it away")
+
+
+def _put_scene(connection: sqlite3.Connection, checkpoint: Checkpoint, *, saved: int, fixed: bool) -> None:
+    head = checkpoint.head()
+    fixed_part = {name: head.pop(name) for name in _FIXED}
+    if fixed:
+        _put(connection, "scene", "fixed", fixed_part)
+    new: list[Message] = checkpoint.messages[saved:]
+    for position, message in enumerate(new, start=saved):
+        _put(connection, "messages", position, message)
+    _put(connection, "scene", "moving", head | {"messages": len(checkpoint.messages)})
+
+
+def _put(connection: sqlite3.Connection, table: str, key: str | int, value: Any) -> None:
+    body = json.dumps(value, ensure_ascii=False)
+    row = (key, body, _row_sha256(table, key, body))
+    update = "ON CONFLICT (key) DO UPDATE SET body = excluded.body, sha256 = excluded.sha256"
+    connection.execute(f"INSERT INTO {table} VALUES (?, ?, ?) {update}", row)
+
+
+def _rows(connection: sqlite3.Connection, table: str) -> Iterator[tuple[Any, Any]]:
+    """Key and value of each row, in order of insertion. Raises `sqlite3.DatabaseError` for a row that changed."""
+    for key, body, sha256 in connection.execute(f"SELECT * FROM {table} ORDER BY rowid"):
+        if not isinstance(body, str) or sha256 != _row_sha256(table, key, body):
+            raise sqlite3.DatabaseError(f"row {key!r} of {table} is not as it was written")
+        yield key, json.loads(body)
+
+
+def _row_sha256(table: str, key: str | int, body: str) -> str:
+    return hashlib.sha256(f"{table}\0{key}\0{body}".encode()).hexdigest()

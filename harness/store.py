@@ -1,0 +1,160 @@
+"""A store: where one run's checkpoint and ledger live. The interface, and what every store does alike.
+
+A store directory holds one run. It has one owner: an OS lock on the directory itself, taken before anything in it is
+opened and gone with the process that holds it. Reading never changes anything on disk: state that is damaged,
+foreign or incomplete is refused with the file and the remedy, and left as it is. A fresh start moves what it finds
+into `set-aside-N`, the checkpoint before the ledger, so that no ledger is ever found missing beside its checkpoint.
+
+To add a store: subclass `Store`, give it its row in `STORE_FILES`, and run the tests, which take every store.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import ClassVar
+
+from harness import durable
+from harness.checkpoint import BadScene, Checkpoint, all_tool_uses, decode
+from harness.crash import crash_point
+from harness.errors import StateDamaged, StateForeign, StateHeld, StateMissing, StateRefused, UsageError
+from harness.ledger import BadLedger, Entry, Ledger, check_belongs
+
+# The files of each kind of store, the one with the checkpoint first.
+STORE_FILES = {
+    "json": ("checkpoint.json", "effects.json"),
+    "sqlite": ("state.sqlite3", "state.sqlite3-wal", "state.sqlite3-shm", "state.sqlite3-journal"),
+}
+
+START_AFRESH = "restore it from a backup, or start afresh without --resume (what is here is set aside, not deleted)"
+
+
+class Store(ABC):
+    """One run's durable state, in `directory`. Use it inside `owned()`; `load` or `start` comes first."""
+
+    kind: ClassVar[str]
+
+    def __init__(self, directory: Path | str) -> None:
+        self.directory = Path(directory)
+
+    @abstractmethod
+    def read(self) -> tuple[Checkpoint, Ledger]:
+        """Examine what is on disk without changing it. Raises a `StateRefused`."""
+
+    @abstractmethod
+    def load(self) -> tuple[Checkpoint, Ledger]:
+        """`read`, and go on from there."""
+
+    @abstractmethod
+    def create(self, checkpoint: Checkpoint) -> None:
+        """Make the empty ledger and the first scene durable. Raises `WriteFailed`."""
+
+    @abstractmethod
+    def save(self, checkpoint: Checkpoint, write: str) -> None:
+        """Make the scene durable; `write` is its row in `crash.WRITES`. Raises `WriteFailed`."""
+
+    @abstractmethod
+    def record(self, ledger: Ledger, entry: Entry, write: str) -> None:
+        """Make `entry`, the latest put into `ledger`, durable. Raises `WriteFailed`."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of open files; `load` opens them again."""
+
+    @property
+    def checkpoint_path(self) -> Path:
+        return self.directory / STORE_FILES[self.kind][0]
+
+    @contextmanager
+    def owned(self, *, create: bool) -> Iterator[None]:
+        """Own the directory, which is made if `create`. Raises `StateHeld`, `StateMissing`, `UsageError`."""
+        if create and not self.directory.exists():
+            durable.make_directory(self.directory)
+        try:
+            fd = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise self.missing("there is no such directory") from None
+        except NotADirectoryError:
+            raise UsageError(f"state directory {str(self.directory)!r} is not a directory") from None
+        except OSError as cause:
+            raise StateRefused(self.directory, str(cause), "check its owner and permissions") from cause
+        try:
+            self._lock(fd)
+            yield
+        finally:
+            self.close()
+            os.close(fd)
+
+    def start(self, checkpoint: Checkpoint) -> Path | None:
+        """Set aside what is there, then `create`. Returns the directory it was set aside in, if anything was."""
+        self.check_kind()
+        aside = self._set_aside()
+        self.create(checkpoint)
+        return aside
+
+    def missing(self, problem: str) -> StateMissing:
+        return StateMissing(self.directory, problem, "start a run first, without --resume")
+
+    def check_kind(self) -> None:
+        """Refuse a directory in which another kind of store keeps a run. Raises `StateForeign`."""
+        for kind, files in STORE_FILES.items():
+            if kind != self.kind and (self.directory / files[0]).exists():
+                remedy = f"pass --store {kind}, or use another directory"
+                raise StateForeign(self.directory / files[0], f"this directory holds a {kind} run", remedy)
+
+    def being_set_aside(self) -> bool:
+        """Whether a fresh start died while it moved the pair away: the checkpoint is gone on purpose."""
+        aside = self._latest_aside()
+        files = STORE_FILES[self.kind]
+        return aside is not None and (aside / files[0]).exists() and not (aside / files[1]).exists()
+
+    def decode(self, head: object, messages: object, ledger: Ledger) -> Checkpoint:
+        """The checkpoint that belongs to `ledger`. Raises `StateDamaged` or `StateForeign`."""
+        try:
+            checkpoint = decode(head, messages)
+            if checkpoint.run_id != ledger.run_id:
+                problem = f"ledger of run {ledger.run_id}, checkpoint of run {checkpoint.run_id}"
+                raise StateForeign(self.directory, problem, START_AFRESH)
+            check_belongs(ledger, all_tool_uses(checkpoint.messages))
+        except BadScene as cause:
+            raise StateDamaged(self.checkpoint_path, str(cause), START_AFRESH) from cause
+        except BadLedger as cause:
+            raise StateDamaged(self.directory / STORE_FILES[self.kind][-1], str(cause), START_AFRESH) from cause
+        return checkpoint
+
+    def _lock(self, fd: int) -> None:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            remedy = "wait for it to end, or end it; the lock goes with the process"
+            raise StateHeld(self.directory, "a live process owns this run", remedy) from None
+
+    def _set_aside(self) -> Path | None:
+        present = [self.directory / name for name in STORE_FILES[self.kind] if (self.directory / name).exists()]
+        if not present:
+            return None
+        latest = self._latest_aside()
+        if latest is None or not (self.being_set_aside() and present[0] != self.checkpoint_path):
+            number = 1 if latest is None else int(latest.name.rpartition("-")[2]) + 1
+            latest = self.directory / f"set-aside-{number}"
+            durable.make_directory(latest)
+        for path in present:
+            durable.move(path, latest)
+            if label := _SET_ASIDE_LABELS.get(path.name):
+                crash_point(label)
+        return latest
+
+    def _latest_aside(self) -> Path | None:
+        numbered = (p for p in self.directory.glob("set-aside-*") if p.name.rpartition("-")[2].isdigit())
+        return max(numbered, key=lambda p: int(p.name.rpartition("-")[2]), default=None)
+
+
+_SET_ASIDE_LABELS = {
+    "checkpoint.json": "set-aside.checkpoint-moved",
+    "effects.json": "set-aside.ledger-moved",
+    "state.sqlite3": "set-aside.database-moved",
+}
