@@ -15,6 +15,7 @@ import importlib.util
 import json
 import os
 import signal
+import stat
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -36,6 +37,9 @@ from harness.tool import Tool, tools_by_name
 DONE, USAGE, STOPPED, REFUSED, CTRL_C, TERMINATED = 0, 2, 3, 4, 130, 143
 
 _STORES: dict[str, type[Store]] = {"json": JsonStore, "sqlite": SqliteStore}
+
+# How a run was started, by the model name in its checkpoint. Every other name is one of Claude's.
+_STARTED_WITH = {"scripted": "--script FILE", demo.MODEL: "neither --live nor --script"}
 
 _EPILOG = """\
 exit status:
@@ -63,7 +67,12 @@ class _Terminated(BaseException):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
-    options = _parser().parse_args(arguments)
+    _open_standard_streams()
+    try:
+        options = _parser().parse_args(arguments)
+    except UsageError as error:
+        _print(f"[usage] {error}")
+        return USAGE
     signal.signal(signal.SIGTERM, _terminate)
     try:
         return _run(options)
@@ -85,6 +94,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except _Terminated:
         _print("[stopped] SIGTERM; the state is as after a kill, --resume goes on")
         return TERMINATED
+    except BaseException as error:
+        if isinstance(error, Exception):
+            raise  # a bug of ours: whoever reports it needs the traceback
+        _print(f"[stopped] a tool raised {error!r}; the state is as after a kill, --resume goes on")
+        return STOPPED
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -93,6 +107,7 @@ def _run(options: argparse.Namespace) -> int:
         for label, on_disk in crash.crash_points(store_kind).items():
             _print(f"{label:28} {on_disk}")
         return DONE
+    _check_state(options.state)
     _check_options(options)
     store = _STORES[store_kind](options.state)
     if options.status:
@@ -109,7 +124,7 @@ def _drive(options: argparse.Namespace, store: Store) -> int:
     resume: bool | Literal["or-start"] = "or-start" if options.resume_or_start else options.resume
     if resume:
         _check_resume(options, store, tools)
-    task = options.task if resume is True else options.task or demo.TASK
+    task = demo.TASK if options.task is None and resume is not True else options.task
     result = run_agent(
         _model(options),
         task,
@@ -135,7 +150,7 @@ def _report(result: Result) -> int:
 
 def _status(store: Store) -> int:
     """Say where the run stands, from the files alone; a live owner may be writing them at this moment."""
-    checkpoint, ledger = store.read()
+    checkpoint, ledger = store.glance()
     pending = ",".join(_pending(call.tool_use_id, call.name, ledger) for call in checkpoint.pending) or "none"
     unknowns = ",".join(ledger.unknowns()) or "none"
     _print(
@@ -153,6 +168,24 @@ def _why(checkpoint: Checkpoint) -> str:
     return f" reason: {checkpoint.stopped['why']}" if checkpoint.stopped else ""
 
 
+def _check_state(directory: str) -> None:
+    """Refuse a state directory that cannot be one, or cannot be looked into. Raises `UsageError`, `StateRefused`."""
+    if not directory:
+        raise UsageError("--state '' names no directory")
+    try:
+        mode = os.stat(directory).st_mode
+    except FileNotFoundError:
+        return  # a start makes it
+    except PermissionError as cause:
+        raise StateRefused(Path(directory), str(cause), "check its owner and permissions") from cause
+    except OSError as cause:
+        raise UsageError(f"--state {directory!r}: {cause.strerror}") from cause
+    if not stat.S_ISDIR(mode):
+        raise UsageError(f"--state {directory!r} is not a directory")
+    if not os.access(directory, os.R_OK | os.X_OK):
+        raise StateRefused(Path(directory), "may not be read", "check its owner and permissions")
+
+
 def _check_options(options: argparse.Namespace) -> None:
     """Refuse combinations that cannot mean anything. Raises `UsageError`."""
     if options.resume and options.task is not None:
@@ -161,21 +194,22 @@ def _check_options(options: argparse.Namespace) -> None:
         )
     if options.live and options.script:
         raise UsageError("--live and --script exclude each other: who is the model?")
-    if options.model and not options.live:
+    if options.model is not None and not options.live:
         raise UsageError(f"--model {options.model} needs --live: without it the model is a script")
     fresh = not options.resume and not options.status
     if fresh and options.tools and options.task is None and not options.script:
         raise UsageError("--tools needs a --task: the demonstration's task needs the demonstration's tools")
     if fresh and options.task is not None and not (options.live or options.script):
         raise UsageError("--task needs a model that can do it: --live asks Claude, --script FILE plays a script")
-    if options.live and not os.environ.get("ANTHROPIC_API_KEY"):
+    if options.live and not options.status and not os.environ.get("ANTHROPIC_API_KEY"):
         raise UsageError("--live needs ANTHROPIC_API_KEY in the environment")
 
 
 def _check_resume(options: argparse.Namespace, store: Store, tools: Sequence[Tool]) -> None:
     """Refuse to resume a run with another model, or with none of its tools. Raises `UsageError`, `StateRefused`."""
     try:
-        checkpoint, _ = store.read()
+        with store.owned(create=False):  # beside a live owner the two files may be of different moments
+            checkpoint, _ = store.read()
     except StateMissing:
         if options.resume:
             raise
@@ -183,8 +217,10 @@ def _check_resume(options: argparse.Namespace, store: Store, tools: Sequence[Too
     model = checkpoint.prefix.get("model")
     if options.model not in (None, model):
         raise UsageError(f"--model {options.model}: the run was started with {model!r}; leave it out, or start afresh")
-    if (model == "scripted") == options.live:
-        raise UsageError(f"the run was started with model {model!r}: {'leave out' if options.live else 'pass'} --live")
+    started = _STARTED_WITH.get(str(model), "--live")
+    asked = "--live" if options.live else _STARTED_WITH["scripted" if options.script else demo.MODEL]
+    if asked != started:
+        raise UsageError(f"the run was started with {started} (model {model!r}): resume it the same way")
     names = tool_names(checkpoint)
     if checkpoint.status not in ("done", "refusal") and names and not tools_by_name(tools).keys() & set(names):
         raise UsageError(f"the run was started with the tools {', '.join(names)}: pass them again with --tools")
@@ -194,7 +230,7 @@ def _model(options: argparse.Namespace) -> Model:
     if options.live:
         from harness.anthropic_model import DEFAULT_MODEL, AnthropicModel
 
-        return AnthropicModel(options.model or DEFAULT_MODEL)
+        return AnthropicModel(DEFAULT_MODEL if options.model is None else options.model)
     return ScriptedModel.from_file(options.script) if options.script else demo.model()
 
 
@@ -204,7 +240,9 @@ def _tools(where: str | None) -> Sequence[Tool]:
         return demo.TOOLS
     try:
         tools = _import(where).TOOLS
-    except Exception as error:
+    except (KeyboardInterrupt, _Terminated):
+        raise
+    except BaseException as error:  # SystemExit among them: the file is at fault, no tool has run
         raise UsageError(f"--tools {where}: {type(error).__name__}: {error}") from error
     if not isinstance(tools, (list, tuple)):
         raise UsageError(f"--tools {where}: TOOLS is a {type(tools).__name__}, not a list of harness.Tool")
@@ -215,7 +253,8 @@ def _tools(where: str | None) -> Sequence[Tool]:
 def _import(where: str) -> ModuleType:
     if not where.endswith(".py"):
         return importlib.import_module(where)
-    spec = importlib.util.spec_from_file_location(Path(where).stem, where)
+    # Not under its own name: an `email.py` of tools must not be what the SDK gets when it imports `email`.
+    spec = importlib.util.spec_from_file_location(f"tools_file_{Path(where).stem}", where)
     if spec is None or spec.loader is None:
         raise ImportError(f"{where} is not a Python file")
     module = importlib.util.module_from_spec(spec)
@@ -226,7 +265,9 @@ def _import(where: str) -> ModuleType:
 
 def _kind_found(directory: str) -> str | None:
     """The kind of store that keeps a run in `directory`, if one does."""
-    return next((kind for kind, files in STORE_FILES.items() if (Path(directory) / files[0]).exists()), None)
+    # os.path, since Path.exists raises where a directory may not be looked into
+    found = (kind for kind, files in STORE_FILES.items() if os.path.exists(os.path.join(directory, files[0])))
+    return next(found, None)
 
 
 def _arm() -> crash.Armed | None:
@@ -245,15 +286,35 @@ def _terminate(signum: int, frame: FrameType | None) -> NoReturn:
     raise _Terminated
 
 
+def _open_standard_streams() -> None:
+    """Fill a closed stdin, stdout or stderr, so that no file of the run or of a tool gets its number and our lines."""
+    for fd in range(3):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+
+
 def _print(line: str) -> None:
-    """One unbuffered line; a reader that went away must not end a run."""
-    with suppress(OSError):
-        os.write(1, f"{line}\n".encode("utf-8", "backslashreplace"))
+    """One unbuffered line, behind what tools have printed so far; a reader that went away must not end a run."""
+    try:
+        if sys.stdout is not None and not sys.stdout.closed:
+            sys.stdout.flush()
+        _write(1, line)
+    except BrokenPipeError:
+        # What is still in Python's buffer would fail again at exit, and change the exit status.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    except OSError:
+        pass
 
 
 def _warn(line: str) -> None:
     with suppress(OSError):
-        os.write(2, f"warning: {line}\n".encode("utf-8", "backslashreplace"))
+        _write(2, f"warning: {line}")
+
+
+def _write(fd: int, line: str) -> None:
+    os.write(fd, f"{' '.join(line.splitlines())}\n".encode("utf-8", "backslashreplace"))
 
 
 def _positive(text: str) -> int:
@@ -262,8 +323,15 @@ def _positive(text: str) -> int:
     raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong where everything else is said: in the last line on stdout."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; --help says what is allowed")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="python -m harness",
         description="An agent that can be killed anywhere and resumed. Without options: the demonstration.",
         epilog=_EPILOG,

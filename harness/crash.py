@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 
 LOOP_POINTS = {
     "after-start-save": "an empty ledger and the scene; the model was not asked yet",
@@ -108,7 +109,9 @@ class Armed:
             return
         self.passes += 1
         if self.passes == self.n:
-            os.write(1, f"[kill] {label}:{self.n}\n".encode())
+            # A reader that went away must not turn the kill into an exception.
+            with suppress(OSError):
+                os.write(1, f"[kill] {label}:{self.n}\n".encode())
             kill_self()
 
 

@@ -120,7 +120,7 @@ def _new_scene(
     started_marks: bool | None,
 ) -> Checkpoint:
     """The scene before the first request. Raises `UsageError` for a task or system prompt the API would refuse."""
-    for name, text in (("task", task), ("system", system)):
+    for name, text in (("task", task), ("system", system), ("model name", model.name)):
         if name == "system" and text is None:
             continue
         if not isinstance(text, str) or not text.strip():

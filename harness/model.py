@@ -47,7 +47,9 @@ class ScriptedModel:
         self._mint_id = mint_id
 
     @classmethod
-    def from_file(cls, path: Path | str, *, mint_id: Callable[[], str] | None = None) -> ScriptedModel:
+    def from_file(
+        cls, path: Path | str, *, name: str = "scripted", mint_id: Callable[[], str] | None = None
+    ) -> ScriptedModel:
         """Read a JSON list of response bodies. Raises `UsageError`."""
         try:
             responses = json.loads(Path(path).read_bytes())
@@ -55,13 +57,16 @@ class ScriptedModel:
             raise UsageError(f"script {str(path)!r} cannot be read: {cause}") from cause
         if not isinstance(responses, list) or not all(isinstance(r, dict) for r in responses):
             raise UsageError(f"script {str(path)!r} is not a JSON list of response bodies")
-        return cls(responses, mint_id=mint_id)
+        return cls(responses, name=name, mint_id=mint_id)
 
     def ask(self, request: dict[str, Any]) -> Any:
         position = sum(message["role"] == "assistant" for message in request["messages"])
         if position >= len(self._responses):
             raise ModelFailed(f"the script ends after {len(self._responses)} responses, and one more was asked for")
-        response = copy.deepcopy(self._responses[position])
+        try:
+            response = copy.deepcopy(self._responses[position])
+        except RecursionError as cause:
+            raise ModelFailed(f"response {position + 1} of the script is nested too deep") from cause
         if self._mint_id is not None:
             for block in response["content"]:
                 if block["type"] == "tool_use":

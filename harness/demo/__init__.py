@@ -19,6 +19,7 @@ TASK = (
     "Read the sales notes, count their words, and write a short report of the week with write_report: "
     "what was won, what was lost, what is open, and how many words of notes it sums up. Write the report exactly once."
 )
+MODEL = "demonstration"
 REPORT = Path("report.txt")
 _NOTES = Path(__file__).with_name("sales-notes.txt")
 _END = "(end of report)\n"
@@ -26,7 +27,8 @@ _END = "(end of report)\n"
 
 def model() -> ScriptedModel:
     """The scripted model of the demonstration."""
-    return ScriptedModel.from_file(Path(__file__).with_name("script.json"), mint_id=lambda: f"toolu_{uuid.uuid4().hex}")
+    script = Path(__file__).with_name("script.json")
+    return ScriptedModel.from_file(script, name=MODEL, mint_id=lambda: f"toolu_{uuid.uuid4().hex}")
 
 
 def read_notes(input: dict[str, Any]) -> str:
