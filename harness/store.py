@@ -30,6 +30,9 @@ STORE_FILES = {
     "sqlite": ("state.sqlite3", "state.sqlite3-wal", "state.sqlite3-shm", "state.sqlite3-journal"),
 }
 
+# How often to look again at files that change while they are read.
+_GLANCES_MAX = 1000
+
 START_AFRESH = "restore it from a backup, or start afresh without --resume (what is here is set aside, not deleted)"
 
 
@@ -64,6 +67,38 @@ class Store(ABC):
     @abstractmethod
     def close(self) -> None:
         """Let go of open files; `load` opens them again."""
+
+    def glance(self) -> tuple[Checkpoint, Ledger]:
+        """`read` without owning the directory. Raises a `StateRefused`.
+
+        A live owner may write between the reading of one file and the next, so what was read counts only if no file
+        was changed meanwhile.
+        """
+        for _ in range(_GLANCES_MAX):
+            before = self._versions()
+            try:
+                seen: tuple[Checkpoint, Ledger] | StateRefused = self.read()
+            except StateRefused as error:
+                seen = error
+            if self._versions() == before:
+                break
+        else:
+            raise StateHeld(self.directory, "a live process writes faster than this can read", "try again")
+        if isinstance(seen, StateRefused):
+            raise seen
+        return seen
+
+    def _versions(self) -> list[tuple[int, int, int] | None]:
+        """What tells one version of each file from the next."""
+        versions: list[tuple[int, int, int] | None] = []
+        for name in STORE_FILES[self.kind]:
+            try:
+                stat = os.stat(self.directory / name)
+            except OSError:
+                versions.append(None)
+            else:
+                versions.append((stat.st_ino, stat.st_size, stat.st_mtime_ns))
+        return versions
 
     @property
     def checkpoint_path(self) -> Path:
