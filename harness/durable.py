@@ -22,7 +22,7 @@ def replace(path: Path, data: bytes, write: str) -> None:
     Raises `WriteFailed`; `path` then still holds what it held, or already holds `data` (a failed last sync).
     """
     # One owner at a time (the lock), so the name needs no randomness, and a leftover is simply overwritten.
-    temporary = path.with_name(path.name + ".tmp")
+    temporary = f"{path}.tmp"
     try:
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:

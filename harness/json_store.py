@@ -2,13 +2,15 @@
 
 Each file is one indented JSON object whose first line is a hash of all the rest, so that a file that is not as it
 was written is told from one that is. Every save writes the whole file: its cost grows with the conversation (use the
-sqlite store for long tasks).
+sqlite store for long tasks). Making the text costs more than writing it, so each value's is made once: what a run has
+saved it adds to, and never changes in place.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -28,6 +30,10 @@ class JsonStore(Store):
     """A run in two readable files."""
 
     kind = "json"
+
+    def __init__(self, directory: Path | str) -> None:
+        super().__init__(directory)
+        self._fields, self._messages, self._calls = _Texts(depth=1), _Texts(depth=2), _Texts(depth=2)
 
     @property
     def ledger_path(self) -> Path:
@@ -52,9 +58,10 @@ class JsonStore(Store):
         self.save(checkpoint, "start")
 
     def save(self, checkpoint: Checkpoint, write: str) -> None:
-        scene = checkpoint.head() | {"messages": checkpoint.messages}
-        data = encode(_CHECKPOINT_FORMAT, checkpoint_module.VERSION, scene)
-        durable.replace(self.checkpoint_path, data, write)
+        fields = [self._fields.text(name, value) for name, value in checkpoint.head().items()]
+        messages = (self._messages.text(position, m) for position, m in enumerate(checkpoint.messages))
+        fields.append(f'"messages": [{_lines(messages)}]')
+        durable.replace(self.checkpoint_path, encode(_CHECKPOINT_FORMAT, checkpoint_module.VERSION, fields), write)
 
     def record(self, ledger: Ledger, entry: Entry, write: str) -> None:
         self._write_ledger(ledger, write)
@@ -63,9 +70,9 @@ class JsonStore(Store):
         """Nothing stays open between two writes."""
 
     def _write_ledger(self, ledger: Ledger, write: str) -> None:
-        calls = {entry.tool_use_id: entry.to_json() for entry in ledger.entries.values()}
-        data = encode(_LEDGER_FORMAT, ledger_module.VERSION, {"run_id": ledger.run_id, "calls": calls})
-        durable.replace(self.ledger_path, data, write)
+        calls = (self._calls.text(key, entry) for key, entry in ledger.entries.items())
+        fields = [self._fields.text("run_id", ledger.run_id), f'"calls": {{{_lines(calls)}}}']
+        durable.replace(self.ledger_path, encode(_LEDGER_FORMAT, ledger_module.VERSION, fields), write)
 
     def _decode_ledger(self, value: dict[str, Any]) -> Ledger:
         calls, run_id = value.get("calls"), value.get("run_id")
@@ -88,10 +95,39 @@ class JsonStore(Store):
         raise StateIncomplete(self.checkpoint_path, "the checkpoint of this run is missing", START_AFRESH)
 
 
-def encode(format_name: str, version: int, value: dict[str, Any]) -> bytes:
+class _Texts:
+    """The indented JSON of values `depth` levels down, kept for as long as a key stands for the same object."""
+
+    def __init__(self, *, depth: int) -> None:
+        self._newline = "\n" + "  " * depth
+        self._known: dict[str | int, tuple[object, str]] = {}
+
+    def text(self, key: str | int, value: object) -> str:
+        """The text of `value`, as the member of an object if `key` is a str."""
+        known = self._known.get(key)
+        if known is None or known[0] is not value:
+            raw = value.to_json() if isinstance(value, Entry) else value
+            text = _indented(raw).replace("\n", self._newline)
+            known = self._known[key] = (value, f"{_indented(key)}: {text}" if isinstance(key, str) else text)
+        return known[1]
+
+
+_indented = json.JSONEncoder(indent=2, ensure_ascii=False).encode
+
+
+def _lines(texts: Iterable[str]) -> str:
+    """What stands between the brackets of a field."""
+    inside = ",\n    ".join(texts)
+    return f"\n    {inside}\n  " if inside else ""
+
+
+def encode(format_name: str, version: int, fields: Iterable[str]) -> bytes:
     """The bytes of a file: readable JSON behind a line with the hash of everything after that line."""
-    body = json.dumps({"format": format_name, "version": version, **value}, indent=2, ensure_ascii=False)
-    rest = f"{body[2:]}\n".encode()
+    lines = ",\n  ".join((f'"format": "{format_name}"', f'"version": {version}', *fields))
+    return _with_hash(f"  {lines}\n}}\n".encode())
+
+
+def _with_hash(rest: bytes) -> bytes:
     return b'{\n  "sha256": "%s",\n%s' % (hashlib.sha256(rest).hexdigest().encode(), rest)
 
 
@@ -112,8 +148,8 @@ def _read(path: Path, format_name: str, version: int) -> dict[str, Any] | None:
         raise StateForeign(path, f"is not a {format_name} file", "move it away, or use another directory")
     if (found := value.pop("version", None)) != version:
         raise StateVersion(path, f"is of version {found!r}, this release reads {version}", "use the release it is of")
-    digest = value.pop("sha256", None)
-    if digest != hashlib.sha256(data.partition(b",\n")[2]).hexdigest():
+    value.pop("sha256", None)
+    if data != _with_hash(data.partition(b",\n")[2]):
         raise StateDamaged(path, "is not as it was written (its hash differs)", START_AFRESH)
     return value
 
