@@ -11,10 +11,18 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from harness.wire import wire_json
+
 NO_OUTPUT = "(no output)"
 
-# Content blocks a tool_result may hold (D11; docs: api/messages/create), each with the key that makes it one.
-_RESULT_BLOCKS = {"text": "text", "image": "source", "document": "source", "search_result": "source"}
+# Content blocks a tool_result may hold (D11; docs: api/messages/create): the keys each needs, and those it may have
+# besides (A2). Anything else only resembles a block, and one bad block would have every later request refused.
+RESULT_BLOCKS: dict[str, tuple[dict[str, type], frozenset[str]]] = {
+    "text": ({"text": str}, frozenset({"cache_control"})),
+    "image": ({"source": dict}, frozenset({"cache_control", "transformations"})),
+    "document": ({"source": dict}, frozenset({"cache_control", "citations", "context", "title"})),
+    "search_result": ({"source": str, "title": str, "content": list}, frozenset({"cache_control", "citations"})),
+}
 
 Content = str | list[dict[str, Any]]
 
@@ -29,15 +37,18 @@ class Outcome:
 
 def returned(output: Any, *, is_error: bool = False) -> Outcome:
     """The outcome of a tool that returned `output`."""
-    if not is_error and (blocks := _as_blocks(output)) is not None:
-        return Outcome(blocks)
-    return Outcome(_text(output), is_error)
+    try:
+        if not is_error and (blocks := _as_blocks(output)) is not None:
+            return Outcome(blocks)
+        return Outcome(_text(output), is_error)
+    except Exception:  # a value whose own methods raise
+        return Outcome(f"(a {type(output).__name__} that cannot be shown)", is_error)
 
 
 def raised(error: Exception) -> Outcome:
     """The outcome of a tool that raised: never empty, since the class name is always there."""
     try:
-        message = str(error)
+        message = str.__str__(str(error))
     except Exception:
         message = "(its message could not be made)"
     name = type(error).__name__
@@ -54,23 +65,23 @@ def _as_blocks(output: Any) -> list[dict[str, Any]] | None:
     """`output` as content blocks if it is a list of nothing else and JSON can hold it, else None."""
     if not isinstance(output, list) or not output:
         return None
-    for block in output:
-        key = _RESULT_BLOCKS.get(block.get("type", "")) if _is_plain_dict(block) else None
-        if key is None or key not in block:
-            return None
-        if key == "text" and not (isinstance(block["text"], str) and block["text"].strip()):
-            return None
-    try:
-        text = json.dumps(output, allow_nan=False, ensure_ascii=False)
-        text.encode()
-    except (TypeError, ValueError, RecursionError):
+    if not all(_is_block(block) for block in output) or (text := wire_json(output)) is None:
         return None
     blocks: list[dict[str, Any]] = json.loads(text)
     return blocks
 
 
-def _is_plain_dict(block: Any) -> bool:
-    return isinstance(block, dict) and isinstance(block.get("type"), str)
+def _is_block(block: Any) -> bool:
+    if not isinstance(block, dict) or not isinstance(block.get("type"), str) or block["type"] not in RESULT_BLOCKS:
+        return False
+    needed, allowed = RESULT_BLOCKS[block["type"]]
+    if not all(isinstance(block.get(key), kind) for key, kind in needed.items()):
+        return False
+    if not block.keys() - needed.keys() <= allowed | {"type"}:
+        return False
+    if block["type"] == "search_result":
+        return all(_is_block(inner) and inner["type"] == "text" for inner in block["content"])
+    return block["type"] != "text" or bool(block["text"].strip())
 
 
 def _text(output: Any) -> str:
@@ -83,14 +94,7 @@ def _text(output: Any) -> str:
     try:
         return _clean(json.dumps(output, ensure_ascii=False, default=repr))
     except Exception:  # circular, too deep, or a key or repr of the tool's own that raises
-        return _clean(_safe_repr(output))
-
-
-def _safe_repr(output: Any) -> str:
-    try:
-        return repr(output)
-    except Exception:
-        return f"(a {type(output).__name__} that cannot be shown)"
+        return _clean(str.__str__(repr(output)))
 
 
 def _clean(text: str) -> str:

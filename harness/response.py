@@ -6,13 +6,13 @@ does not take back (rules C2 to C4): they are left out, always in the same way, 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Set
 from dataclasses import dataclass
 from typing import Any
 
 from harness.checkpoint import Block, call_problem
 from harness.stop_reasons import STOP_REASONS, Move
+from harness.wire import NESTING_MAX, is_shallow, wire_json
 
 _TOKEN_KEYS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
@@ -59,7 +59,12 @@ def read_response(response: Any, seen_ids: Set[str]) -> Reading:
 
 def keepable(response: Any) -> Any:
     """`response` if JSON can hold it and the wire could carry it, else its text: what is kept beside the messages."""
-    return response if _is_sendable(response) else ascii(response)
+    if wire_json(response) is not None:
+        return response
+    try:
+        return ascii(response)
+    except Exception:  # nested too deep, or an integer too long
+        return f"(a {type(response).__name__} that cannot be shown)"
 
 
 def _stop(why: str) -> Reading:
@@ -69,6 +74,8 @@ def _stop(why: str) -> Reading:
 def _body_problem(response: Any) -> str | None:
     if not isinstance(response, dict):
         return f"the response is a {type(response).__name__}, not an object"
+    if not is_shallow(response):
+        return f"the response is nested more than {NESTING_MAX} deep"
     if not isinstance(response.get("stop_reason"), str):
         return f"stop_reason is {response.get('stop_reason')!r}: the response never ended"
     content = response.get("content")
@@ -77,7 +84,7 @@ def _body_problem(response: Any) -> str | None:
     for block in content:
         if not isinstance(block, dict) or not isinstance(block.get("type"), str):
             return f"content block {block!r} has no type"
-    if not _is_sendable(content):
+    if wire_json(content) is None:
         return "the content holds a NaN or a lone surrogate, which cannot be sent back (rule A9)"
     return None
 
@@ -98,14 +105,6 @@ def _calls_problem(calls: list[Block], stop_reason: str, seen_ids: Set[str]) -> 
 
 def _is_blank_text(block: Block) -> bool:
     return block["type"] == "text" and isinstance(block.get("text"), str) and not block["text"].strip()
-
-
-def _is_sendable(value: Any) -> bool:
-    try:
-        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
-    except (TypeError, ValueError, RecursionError):
-        return False
-    return True
 
 
 def _tokens(usage: Any) -> int:
