@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 # The documented pattern (docs: agents-and-tools/tool-use/define-tools); some servers accept up to 128.
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_NOT_AT_TOP = frozenset({"oneOf", "anyOf", "allOf"})
 
 
 class Effect(StrEnum):
@@ -95,10 +96,11 @@ class Tool:
         if not isinstance(self.effect, Effect):
             raise UsageError(f"tool {self.name!r}: effect={self.effect!r} is none of {', '.join(Effect)}")
         if not self.definition:
+            schema = self.input_schema
             plain = {
                 "name": self.name,
                 "description": self.description,
-                "input_schema": dict(self.input_schema),
+                "input_schema": dict(schema) if isinstance(schema, Mapping) else schema,
             }
             object.__setattr__(self, "definition", plain)
         _check_definition(self)
@@ -121,14 +123,20 @@ class Tool:
 def _check_definition(tool: Tool) -> None:
     if not isinstance(tool.name, str) or not _NAME.fullmatch(tool.name):
         raise UsageError(f"tool name {tool.name!r} is not 1 to 64 letters, digits, '_' or '-'")
-    for function in (tool.run, tool.verify):
-        if function is not None and not callable(function):
+    for function in (tool.run,) if tool.verify is None else (tool.run, tool.verify):
+        if not callable(function):
             raise UsageError(f"tool {tool.name!r}: {function!r} is not a function")
-        if inspect.iscoroutinefunction(function):
+        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
             raise UsageError(f"tool {tool.name!r}: {function!r} is async; wrap it with asyncio.run")
+    if tool.definition.get("name") != tool.name:
+        raise UsageError(f"tool {tool.name!r}: its definition is named {tool.definition.get('name')!r}")
+    if not isinstance(tool.definition.get("description", ""), str):
+        raise UsageError(f"tool {tool.name!r}: description {tool.definition['description']!r} is not a text")
     schema = tool.definition.get("input_schema")
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
         raise UsageError(f"tool {tool.name!r}: input_schema must be a JSON schema with type 'object', not {schema!r}")
+    if combined := _NOT_AT_TOP.intersection(schema):
+        raise UsageError(f"tool {tool.name!r}: input_schema has {min(combined)} at its top level (rule E3)")
     try:
         json.dumps(tool.definition, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError) as cause:
