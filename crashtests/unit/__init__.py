@@ -1,0 +1,1 @@
+"""Tests of the harness itself: its parts one by one, and its lives ended by real kills."""
