@@ -71,6 +71,7 @@ def run_agent(
     *,
     resume: bool | Literal["or-start"] = False,
     system: str | None = None,
+    server_tools: Sequence[dict[str, Any]] = (),
     turns_max: int | None = None,
     max_tokens: int = MAX_TOKENS,
     started_marks: bool | None = None,
@@ -82,7 +83,8 @@ def run_agent(
     `resume`: True goes on; False starts, setting aside what is there; "or-start" goes on if a run is there, and needs
     the task in case there is none. A run
     keeps its task, model name, system prompt and started-marks protocol: on resume they may be left out, or be the
-    same. `turns_max` (default 50) is checked before each request; a resume may change it. `max_tokens` is sent with
+    same. `server_tools`: definitions of tools that the API runs itself, such as web search; a resume does not look at
+    them. `turns_max` (default 50) is checked before each request; a resume may change it. `max_tokens` is sent with
     each request of this life. `say` gets a line of progress at a time, `warn` what a person should know.
 
     Returns a `Result` for "done" and for every stop that a later resume can deal with. Raises `UsageError` and
@@ -92,7 +94,8 @@ def run_agent(
     by_name = tools_by_name(tools)
     if turns_max is not None and turns_max < 1:
         raise UsageError(f"turns_max={turns_max!r} must be at least 1")
-    fresh = None if resume is True else _new_scene(model, task, by_name, system, turns_max, started_marks)
+    definitions = [tool.definition for tool in by_name.values()] + [dict(tool) for tool in server_tools]
+    fresh = None if resume is True else _new_scene(model, task, definitions, system, turns_max, started_marks)
     with store.owned(create=resume is not True):
         loaded = _load(store, task, system, started_marks, missing_ok=fresh is not None) if resume else None
         if loaded is not None:
@@ -114,7 +117,7 @@ def run_agent(
 def _new_scene(
     model: Model,
     task: str | None,
-    tools: dict[str, Tool],
+    definitions: list[dict[str, Any]],
     system: str | None,
     turns_max: int | None,
     started_marks: bool | None,
@@ -132,8 +135,8 @@ def _new_scene(
     prefix: dict[str, Any] = {"model": model.name}
     if system is not None:
         prefix["system"] = system
-    if tools:
-        prefix["tools"] = [tool.definition for tool in tools.values()]
+    if definitions:
+        prefix["tools"] = definitions
     return Checkpoint(
         run_id=uuid.uuid4().hex,
         task=str(task),
@@ -174,8 +177,8 @@ def _warn_of_missing_tools(scene: Checkpoint, tools: dict[str, Tool], warn: Say)
 
 
 def tool_names(scene: Checkpoint) -> list[str]:
-    """Names of the tools that the run was started with."""
-    return [str(definition.get("name")) for definition in scene.prefix.get("tools", [])]
+    """Names of the tools that the run was started with, but for those that the API runs itself."""
+    return [str(tool.get("name")) for tool in scene.prefix.get("tools", []) if "input_schema" in tool]
 
 
 def _names(calls: Sequence[Call]) -> str:

@@ -1,0 +1,249 @@
+"""The contract: each guarantee a function from evidence to what went wrong, in sentences for a tired person.
+
+A guarantee gets a `Case`: the evidence of a schedule, that of the uninterrupted run of the same script, and what the
+subject promises. It yields a sentence for each violation, and nothing if it holds. The words and the ids are those of
+the table in the README, which a test holds against `GUARANTEES`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from crashtests.evidence import Evidence
+from crashtests.expect import UNKNOWN_SAYS, Foretold, foretell, shown_results
+from crashtests.kinds import TOOL_KINDS
+from crashtests.subject import Scene, Subject
+from crashtests.world import step_of
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A guarantee that did not hold, and how one can tell."""
+
+    guarantee: str
+    says: str
+
+    def __str__(self) -> str:
+        return f"{self.guarantee}: {self.says}"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What the guarantees look at."""
+
+    evidence: Evidence
+    reference: Evidence
+    subject: Subject
+    foretold: Foretold | None
+    tools: dict[str, str]
+    """Tool kind of every call the model ever made."""
+
+    @property
+    def conversation(self) -> list[dict[str, Any]]:
+        """The longest conversation known at the end: what is durable, else the last request."""
+        if self.evidence.end is not None:
+            return self.evidence.end.messages
+        requests: list[list[dict[str, Any]]] = [e["messages"] for e in self.evidence.events if e["event"] == "ask"]
+        return requests[-1] if requests else []
+
+
+def violations(evidence: Evidence, reference: Evidence, subject: Subject) -> list[Violation]:
+    """Every guarantee that `evidence` breaks. `reference`: the uninterrupted run of the same script."""
+    tools = {call: tool for event in evidence.events if event["event"] == "answer" for call, tool in event["calls"]}
+    foretold = foretell(evidence) if subject.settles_exactly else None
+    case = Case(evidence, reference, subject, foretold, tools)
+    return [Violation(name, says) for name, guarantee in GUARANTEES.items() for says in guarantee(case)]
+
+
+def at_most_once(case: Case) -> Iterator[str]:
+    """The effect of a SIDE_EFFECT tool never happens twice, neither for one id nor for one step."""
+    effects = [e for e in case.evidence.events if e["event"] == "effect"]
+    once = [e for e in effects if TOOL_KINDS[case.tools[e["id"]]].effect == "side_effect"]
+    for step, times in Counter(step_of(e["id"]) for e in once).items():
+        if times > 1:
+            here = [e for e in once if step_of(e["id"]) == step]
+            where = ", ".join(f"life {e['life']} as {e['id']}" for e in here)
+            yield f"the effect of {case.tools[here[0]['id']]} (step {step}) happened {times} times: {where}"
+
+
+def paired(case: Case) -> Iterator[str]:
+    """Every request is one that the Messages API accepts, and nothing is left unanswered at the end."""
+    for event in case.evidence.events:
+        if event["event"] == "ask":
+            for rule, message in event["broken"]:
+                yield f"request {event['ask']} (life {event['life']}) would be refused by the API, rule {rule}: {message}"
+    end = case.evidence.end
+    if end is not None and end.status == "done" and end.pending:
+        yield f"the run is done, and these calls have no result: {', '.join(end.pending)}"
+
+
+def true(case: Case) -> Iterator[str]:
+    """What the model is told of a call is what happened."""
+    if case.foretold is not None:
+        yield from case.foretold.problems
+    ends = {e["id"]: e["raised"] for e in case.evidence.events if e["event"] == "end"}
+    done = {e["id"] for e in case.evidence.events if e["event"] == "verify" and e["verdict"] == "done"}
+    for call, text, is_error in shown_results(case.conversation):
+        if not is_error and ends.get(call) is not False and call not in done:
+            yield f"the model was told that {call} returned {text[:60]!r}, and it never did"
+        elif case.foretold is not None:
+            yield from _as_foretold(case, call, text, is_error)
+        elif not is_error and isinstance(out := TOOL_KINDS[case.tools[call]].output, str) and out not in text:
+            yield f"the model was told that {call} returned {text[:60]!r}; it returned {out[:60]!r}"
+
+
+def _as_foretold(case: Case, call: str, text: str, is_error: bool) -> Iterator[str]:
+    settled, shown = case.foretold.results.get(call, ("real", "")) if case.foretold else ("real", "")
+    raises = settled == "real" and TOOL_KINDS[case.tools[call]].raises is not None
+    if is_error != (settled != "real" or raises) or shown not in text or (settled == "real" and text != shown):
+        yield (
+            f"{call} was settled as '{settled}', so the model must be told {shown[:60]!r}; "
+            f"it was told {text[:60]!r} (is_error={is_error})"
+        )
+
+
+def nothing_lost(case: Case) -> Iterator[str]:
+    """What a life saved is a prefix of what the next one saves, value for value."""
+    for life in case.evidence.lives:
+        if life.before is None:
+            continue
+        if life.after is None:
+            yield f"life {life.number} began with a saved run and left nothing that can be loaded"
+            continue
+        saved = life.before.messages
+        if life.after.messages[: len(saved)] != saved:
+            place = next(i for i, m in enumerate(saved) if life.after.messages[i : i + 1] != [m])
+            yield f"message {place} was saved before life {life.number} and is gone or altered after it"
+
+
+def progress(case: Case) -> Iterator[str]:
+    """The last resume ends the task, and completed work is not redone."""
+    evidence, reference = case.evidence, case.reference
+    if evidence.last.status != reference.last.status:
+        reason = (evidence.last.ending or {}).get("reason", "")
+        yield f"the last life ended '{evidence.last.status}' ({reason}), the uninterrupted run '{reference.last.status}'"
+        return
+    crashes = evidence.crashes
+    if evidence.count("ask") > reference.count("ask") + crashes:
+        yield (
+            f"the model was asked {evidence.count('ask')} times; uninterrupted it is {reference.count('ask')}, "
+            f"and there were {crashes} crashes"
+        )
+    entries, expected = (_repeatable_entries(e, case.tools) for e in (evidence, reference))
+    if entries > expected + crashes:
+        yield f"repeatable tools were entered {entries} times; uninterrupted it is {expected}, with {crashes} crashes"
+
+
+def _repeatable_entries(evidence: Evidence, tools: dict[str, str]) -> int:
+    begins = (e["tool"] for e in evidence.events if e["event"] == "begin")
+    return sum(TOOL_KINDS[tool].effect != "side_effect" for tool in begins)
+
+
+def same_end(case: Case) -> Iterator[str]:
+    """The end equals the uninterrupted run's, but for ids, signatures and honest unknowns."""
+    end, expected = case.evidence.end, case.reference.end
+    if case.evidence.last.status != case.reference.last.status:
+        return  # PROGRESS has said so
+    if end is not None and expected is not None:
+        for name in ("status", "turns", "tokens_used", "answer"):
+            if getattr(end, name) != getattr(expected, name):
+                yield f"at the end {name} is {getattr(end, name)!r}, uninterrupted it is {getattr(expected, name)!r}"
+    got, want = _plain(case.conversation), _plain(_conversation(expected, case.reference))
+    if len(got) != len(want):
+        yield f"the conversation ends with {len(got)} messages, uninterrupted with {len(want)}"
+        return
+    for place, (message, other) in enumerate(zip(got, want, strict=True)):
+        if message != other:
+            yield f"message {place} at the end is {str(message)[:160]}, uninterrupted it is {str(other)[:160]}"
+
+
+def _conversation(end: Scene | None, evidence: Evidence) -> list[dict[str, Any]]:
+    if end is not None:
+        return end.messages
+    requests = [e["messages"] for e in evidence.events if e["event"] == "ask"]
+    return requests[-1] if requests else []
+
+
+class _Anything:
+    """Equal to every result: stands for one whose state is honestly unknown (TRUE judges the honesty)."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = None  # type: ignore[assignment]  # never a key
+
+    def __repr__(self) -> str:
+        return "(unknown)"
+
+
+def _plain(messages: list[dict[str, Any]]) -> list[Any]:
+    return [
+        (m["role"], m["content"] if isinstance(m["content"], str) else [_block(b) for b in m["content"]])
+        for m in messages
+    ]
+
+
+def _block(block: dict[str, Any]) -> Any:
+    """A block with ids renamed to steps, signatures and server ids left out, and unknowns equal to anything."""
+    if block.get("type") == "tool_result":
+        content = block.get("content")
+        if block.get("is_error") and isinstance(content, str) and content.startswith(UNKNOWN_SAYS):
+            content = _Anything()
+            return {"tool_result": step_of(block["tool_use_id"]), "content": content, "is_error": _Anything()}
+        return {
+            "tool_result": step_of(block["tool_use_id"]),
+            "content": content,
+            "is_error": block.get("is_error", False),
+        }
+    plain = {k: v for k, v in block.items() if k not in ("signature", "data", "tool_use_id")}
+    if "id" in plain:
+        plain["id"] = step_of(plain["id"]) if block["type"] == "tool_use" else ""
+    return plain
+
+
+def told(case: Case) -> Iterator[str]:
+    """Where a call's effect happened or may have, the model or at least the caller has been told something of it."""
+    answered = {call for call, _, _ in shown_results(case.conversation)}
+    to_caller = " ".join(str(e.get("told", "")) for e in case.evidence.events if e["event"] == "ending")
+    for event in case.evidence.events:
+        if event["event"] == "effect" and event["id"] not in answered and event["id"] not in to_caller:
+            yield f"{event['id']} took effect in life {event['life']}, and neither model nor caller was ever told of it"
+
+
+def refusal(case: Case) -> Iterator[str]:
+    """State that a life of its own left is never refused, and a refusal changes nothing."""
+    for life in case.evidence.lives:
+        reason = (life.ending or {}).get("reason", "")
+        if life.status == "refused":
+            yield f"life {life.number} refused what the life before it had left: {reason}"
+        if life.status == "missing" and life.before is not None:
+            yield f"life {life.number} found nothing to resume although a run was saved: {reason}"
+        if life.status in ("refused", "missing") and life.changed:
+            yield f"life {life.number} refused to resume and changed what is on disk"
+
+
+def honest_exit(case: Case) -> Iterator[str]:
+    """What the harness says of its end is what is durable."""
+    for life in case.evidence.lives:
+        if life.after is None or life.after.status is None or life.ending is None:
+            continue
+        if (life.status == "done") != (life.after.status == "done"):
+            yield f"life {life.number} said '{life.status}', and the saved run is '{life.after.status}'"
+        if life.status == "stopped" and not life.ending["reason"]:
+            yield f"life {life.number} stopped and did not say why"
+
+
+GUARANTEES: dict[str, Callable[[Case], Iterator[str]]] = {
+    "AT-MOST-ONCE": at_most_once,
+    "PAIRED": paired,
+    "TRUE": true,
+    "NOTHING-LOST": nothing_lost,
+    "PROGRESS": progress,
+    "SAME-END": same_end,
+    "TOLD": told,
+    "REFUSAL": refusal,
+    "HONEST-EXIT": honest_exit,
+}

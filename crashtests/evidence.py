@@ -1,0 +1,117 @@
+"""Evidence: everything that was seen of one schedule from outside, and what follows directly from it.
+
+It is what the contract judges. The witness of a kill is the kernel's signal 9 *and* the label that the life announced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from crashtests.forkserver import Death
+from crashtests.kinds import TOOL_KINDS
+from crashtests.schedule import Kill, Schedule
+from crashtests.subject import Scene
+from crashtests.world import Event, step_of
+
+
+@dataclass(frozen=True, slots=True)
+class LifeEvidence:
+    """One life: what was planned, how it ended, what happened in it, and what was durable before and after."""
+
+    number: int
+    resume: bool
+    planned: Kill | None
+    death: Death
+    events: list[Event]
+    before: Scene | None
+    after: Scene | None
+    changed: bool | None
+    """Whether files changed in the life; None if nobody looked (only a resume where nothing is saved is looked at)."""
+
+    @property
+    def killed_at(self) -> Kill | None:
+        """Where it was killed, None if it was not."""
+        if not self.death.killed or self.death.witness is None:
+            return None
+        label, _, n = self.death.witness.rpartition(":")
+        return Kill(label, int(n))
+
+    @property
+    def ending(self) -> Event | None:
+        """What the harness said of its end, None if it was killed."""
+        return next((event for event in self.events if event["event"] == "ending"), None)
+
+    @property
+    def status(self) -> str:
+        return str(self.ending["status"]) if self.ending else "killed" if self.killed_at else "fault"
+
+    def of(self, *names: str) -> Iterator[Event]:
+        return (event for event in self.events if event["event"] in names)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All lives of one schedule. `schedule` names the kills that happened, not those that were planned."""
+
+    schedule: Schedule
+    lives: tuple[LifeEvidence, ...]
+
+    @property
+    def events(self) -> Iterator[Event]:
+        return (event for life in self.lives for event in life.events)
+
+    @property
+    def last(self) -> LifeEvidence:
+        return self.lives[-1]
+
+    @property
+    def end(self) -> Scene | None:
+        """What is durable at the very end."""
+        return self.last.after
+
+    @property
+    def overruns(self) -> int:
+        """Planned kills that were never reached."""
+        return sum(life.planned is not None and life.killed_at is None for life in self.lives)
+
+    @property
+    def crashes(self) -> int:
+        """Lives that died: killed, or ended by a tool."""
+        return sum(
+            life.killed_at is not None or any(ended_by_tool(begin, life) for begin in life.of("begin"))
+            for life in self.lives
+        )
+
+    def count(self, name: str) -> int:
+        return sum(event["event"] == name for event in self.events)
+
+    def calls(self) -> list[str]:
+        """Ids of all calls whose tools were entered, each once, in order."""
+        return list(dict.fromkeys(event["id"] for event in self.events if event["event"] == "begin"))
+
+
+def ended_by_tool(begin: Event, life: LifeEvidence) -> bool:
+    """Whether the call that began here ended the process with a BaseException."""
+    returned = any(event["id"] == begin["id"] for event in life.of("end"))
+    return not returned and TOOL_KINDS[begin["tool"]].ends is not None and life.killed_at is None
+
+
+def trace(evidence: Evidence) -> list[Any]:
+    """What the same schedule must give every time: all but pids, durations and names of directories."""
+    return [
+        (
+            life.number,
+            life.resume,
+            life.status,
+            life.death.exit_status,
+            life.death.witness,
+            [{key: value for key, value in event.items() if key != "pid"} for event in life.events],
+            life.after,
+        )
+        for life in evidence.lives
+    ]
+
+
+__all__ = ["Evidence", "LifeEvidence", "ended_by_tool", "step_of", "trace"]

@@ -1,0 +1,90 @@
+"""A life: what one forked process does. The target of the fork server.
+
+It builds the world, the scripted model and the tools for its schedule, arms the planned crash point, hands all of it
+to the subject, and logs how the subject says it ended. It imports neither pytest nor Hypothesis.
+
+A request is `{"schedule": line, "life": number, "resume": bool, "run": directory, "log": name, "tools_end": bool,
+"kill": [label, n] | null, "kill_at": k | null}`. `kill_at` is for the sweep: die at the k-th crash point passed,
+whichever it is. `tools_end`: whether tools that end the process do so.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from crashtests import planted
+from crashtests.forkserver_child import die
+from crashtests.kinds import PAUSE, WEB_SEARCH
+from crashtests.schedule import parse
+from crashtests.scripted import MODEL_POINTS, ScriptedModel
+from crashtests.subject import Life, Subject, load_subject
+from crashtests.world import World, tools_of
+
+STATUSES = {"done": 0, "stopped": 3, "refused": 4, "missing": 5}
+TASK = "Do what the script says."
+
+_subject: Subject
+
+
+def prepare(setup: dict[str, Any]) -> None:
+    """Load the subject `setup["subject"]`, with the planted bug `setup["planted"]`, if any, in its source."""
+    global _subject
+    if edit := setup.get("planted"):
+        planted.install(planted.Edit(**edit))
+    _subject = load_subject(setup["subject"])
+    _subject.prepare()
+
+
+def live(request: dict[str, Any]) -> int:
+    """Live one life. Returns the exit status that `STATUSES` has for its ending."""
+    schedule = parse(request["schedule"])
+    run = Path(request["run"])
+    points = _Points(request["kill"], request["kill_at"])
+    world = World(run / request["log"], request["life"], points, tools_end=request["tools_end"])
+    points.world = world
+    own = _subject.labels(schedule)
+    model = ScriptedModel(schedule, world, strict=_subject.strict, point=_ignore if own else points)
+    life = Life(
+        state_dir=run / "state",
+        resume=request["resume"],
+        task=TASK,
+        schedule=schedule,
+        model=model,
+        tools=tools_of(schedule.tool_kinds(), world),
+        server_tools=[WEB_SEARCH]
+        if {PAUSE, "server"} & {word for turn in schedule.turns for word in turn.beside}
+        else [],
+        point=points,
+    )
+    ending = _subject.live(life)
+    world.log("ending", status=ending.status, reason=ending.reason, told=ending.told)
+    sys.stdout.flush()
+    return STATUSES[ending.status]
+
+
+def _ignore(label: str) -> None:
+    """For subjects with crash points of their own around a request, those of the model add nothing."""
+
+
+class _Points:
+    """Counts the crash points that this life passes, logs them, and dies at the planned one."""
+
+    world: World
+
+    def __init__(self, kill: list[Any] | None, kill_at: int | None) -> None:
+        self._kill = tuple(kill) if kill else None
+        self._kill_at = kill_at
+        self._passes: Counter[str] = Counter()
+
+    def __call__(self, label: str) -> None:
+        self._passes[label] += 1
+        self.world.log("at", label=label)
+        n = self._passes[label]
+        if self._kill == (label, n) or self._kill_at == self._passes.total():
+            die(f"{label}:{n}")
+
+
+__all__ = ["MODEL_POINTS", "STATUSES", "TASK", "live", "prepare"]

@@ -1,0 +1,142 @@
+"""The scripted model: says what the script says, behaves like the API, and judges every request it is sent.
+
+It answers from the conversation: the number of assistant turns in the request is the place in the script. Every ask
+is numbered over all lives (in the world log, before it answers) and mints fresh ids, so a lost turn that is asked
+again comes back under new ones. It signs thinking blocks over all that came before, as the API does, and a request
+that the API would refuse is refused (`ApiRefused`), with the broken rules in the world log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from crashtests.api import Signer, error_body, judge
+from crashtests.kinds import ENDS, FIRST_ASKS
+from crashtests.schedule import PAUSED, Schedule, Turn
+from crashtests.world import World
+
+Block = dict[str, Any]
+
+MODEL_ASKED = "model-asked"
+MODEL_ANSWERED = "model-answered"
+
+# Crash points for subjects that have none of their own around a request.
+MODEL_POINTS = {
+    MODEL_ASKED: "the request has arrived, no answer was made",
+    MODEL_ANSWERED: "the answer is made, the harness has not seen it",
+}
+
+ANSWER = "All done."
+_SIGNER = Signer(b"the campaign's own key")
+
+
+class ApiRefused(Exception):
+    """The API would answer this request with an error: `status` and `body` as on the wire."""
+
+    def __init__(self, status: int, body: Mapping[str, Any]) -> None:
+        super().__init__(f"{status} {body['error']['message']}")
+        self.status = status
+        self.body = body
+
+
+class ScriptedModel:
+    """Answers requests by `schedule`. `strict`: the disputed rules bind as well."""
+
+    name = "scripted"
+
+    def __init__(
+        self, schedule: Schedule, world: World, *, strict: bool, point: Callable[[str], None] = lambda label: None
+    ) -> None:
+        self._schedule = schedule
+        self._world = world
+        self._strict = strict
+        self._asks = world.asks
+        self._point = point
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The response body to a Messages API request. Raises `ApiRefused`."""
+        messages = request["messages"]
+        self._asks += 1
+        paused = messages[-1]["role"] == "assistant" and _is_paused(messages[-1])
+        broken = judge(request, signer=_SIGNER, strict=self._strict, paused=paused)
+        position = sum(m["role"] == "assistant" for m in messages)
+        first = not any(e["event"] == "ask" and e["position"] == position for e in self._world.known())
+        self._world.log(
+            "ask", ask=self._asks, position=position, messages=messages, broken=[[v.rule, v.message] for v in broken]
+        )
+        self._point(MODEL_ASKED)
+        if broken:
+            raise ApiRefused(broken[0].status, error_body(broken[0], f"req_{self._asks}"))
+        content, stop_reason = self._answer(position, first)
+        if paused:
+            content.insert(0, _server_result(messages[-1]["content"][-1]["id"]))
+        calls = [[block["id"], block["name"]] for block in content if block["type"] == "tool_use"]
+        self._world.log("answer", calls=calls, stop_reason=stop_reason)
+        response = {
+            "id": f"msg_{self._asks}",
+            "type": "message",
+            "role": "assistant",
+            "model": request["model"],
+            "content": _SIGNER.signed(request, content),
+            "stop_reason": stop_reason,
+            "stop_sequence": None,
+            "usage": {"input_tokens": 100 + position, "output_tokens": 7, "cache_read_input_tokens": None},
+        }
+        self._point(MODEL_ANSWERED)
+        return response
+
+    def _answer(self, position: int, first: bool) -> tuple[list[Block], str | None]:
+        turns = self._schedule.turns
+        if position >= len(turns):
+            stop_reason, speaks = ENDS[self._schedule.end]
+            return [{"type": "text", "text": ANSWER, "citations": None}] if speaks else [], stop_reason
+        turn = turns[position]
+        if turn == PAUSED:
+            return [_server_call(self._asks)], "pause_turn"
+        content = [block for word in turn.beside for block in self._beside(word)]
+        calls = self._calls(position, turn)
+        cut = [word for word in turn.beside if word in FIRST_ASKS]
+        if first and cut:
+            return _cut_short(cut[0], content, calls)
+        return content + calls, "tool_use"
+
+    def _beside(self, word: str) -> list[Block]:
+        if word == "thinking":
+            return [{"type": "thinking", "thinking": "", "signature": ""}]
+        if word == "redacted":
+            return [{"type": "redacted_thinking", "data": ""}]
+        if word == "server":
+            call = _server_call(self._asks)
+            return [call, _server_result(call["id"])]
+        if word == "blank":
+            return [{"type": "text", "text": "\n"}]
+        return [{"type": "text", "text": "Working on it.", "citations": None}] if word == "text" else []
+
+    def _calls(self, position: int, turn: Turn) -> list[Block]:
+        number = sum(t != PAUSED for t in self._schedule.turns[:position]) + 1
+        return [
+            # Equal inputs throughout: only the id tells two calls of one tool apart.
+            {"type": "tool_use", "id": f"call_{number}-{place}_a{self._asks}", "name": name, "input": {"amount": 5}}
+            for place, name in enumerate(turn.calls, start=1)
+        ]
+
+
+def _cut_short(word: str, content: list[Block], calls: list[Block]) -> tuple[list[Block], str | None]:
+    """A turn that must not be executed: its last call is incomplete, or its ids are not unique."""
+    if word == "!same_id":
+        return [*content, *calls, calls[0]], FIRST_ASKS[word]
+    return [*content, *calls[:-1], {**calls[-1], "input": {}}], FIRST_ASKS[word]
+
+
+def _server_call(ask: int) -> Block:
+    return {"type": "server_tool_use", "id": f"srvtoolu_{ask}", "name": "web_search", "input": {"query": "rates"}}
+
+
+def _server_result(server_id: str) -> Block:
+    return {"type": "web_search_tool_result", "tool_use_id": server_id, "content": [], "caller": None}
+
+
+def _is_paused(message: Mapping[str, Any]) -> bool:
+    last = message["content"][-1]
+    return isinstance(last, dict) and last.get("type") == "server_tool_use"

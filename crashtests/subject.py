@@ -1,0 +1,121 @@
+"""A subject: a harness under test, seen from the campaign. The interface that ours implements like any other.
+
+A subject is one class with one method that runs inside a life, `live`, and a few that the judge uses outside. The
+suite owns the tools and the model; a subject wires them to the harness as its documentation says, starts or resumes
+it, and says how it ended. Crash points of its own are passed through `life.point(label)` and listed in `labels`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from crashtests.schedule import Schedule
+from crashtests.scripted import ScriptedModel
+from crashtests.world import WorldTool
+
+Status = Literal["done", "stopped", "refused", "missing"]
+
+
+class SubjectError(Exception):
+    """The subject cannot be found or loaded. The message names it and says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """What one life has to work with. `resume`: go on with what `state_dir` holds; otherwise start `task` there.
+
+    `server_tools`: definitions of tools that the API runs itself, to be sent with the others.
+    """
+
+    state_dir: Path
+    resume: bool
+    task: str
+    schedule: Schedule
+    model: ScriptedModel
+    tools: list[WorldTool]
+    server_tools: list[dict[str, Any]]
+    point: Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a life that was not killed ended, as the harness says.
+
+    "done"; "stopped": before the end, a resume may go on; "refused": what is on disk was not accepted; "missing": there
+    is nothing to resume. `told`: what the *caller* was told about calls whose state is unknown, if anything.
+    """
+
+    status: Status
+    reason: str = ""
+    told: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What is durable between two lives, as far as the subject can say: None where it cannot.
+
+    `ledger`: what is recorded of each call, "started" or "finished", by `tool_use_id`.
+    """
+
+    messages: list[dict[str, Any]]
+    pending: tuple[str, ...] | None = None
+    turns: int | None = None
+    tokens_used: int | None = None
+    status: str | None = None
+    answer: str | None = None
+    ledger: Mapping[str, str] | None = None
+
+
+class Subject(ABC):
+    """A harness under test."""
+
+    name: ClassVar[str]
+    strict: ClassVar[bool] = False
+    """Whether the disputed rules of the API bind it too."""
+    settles_exactly: ClassVar[bool] = False
+    """Whether it promises the reconcile table of the reference harness, so that each settlement is foretold."""
+
+    def labels(self, schedule: Schedule) -> Mapping[str, str]:
+        """Crash points of its own under these options, with what each means."""
+        return {}
+
+    def prepare(self) -> None:  # noqa: B027  # optional: most subjects import at the top
+        """Import what a life needs; called once, before the first life, in the process that forks them."""
+
+    @abstractmethod
+    def live(self, life: Life) -> Ending:
+        """Start or resume the harness and run it to its end. Runs inside a life."""
+
+    def scene(self, state_dir: Path) -> Scene | None:
+        """What is durable in `state_dir`, changing nothing; None if there is nothing or it cannot be read."""
+        return None
+
+
+def load_subject(spec: str) -> Subject:
+    """The subject `package.module:Class` or `path/to/file.py:Class`. Raises `SubjectError`."""
+    where, _, name = spec.rpartition(":")
+    if not where or not name:
+        raise SubjectError(f"subject {spec!r} is not of the form path/to/file.py:Class or package.module:Class")
+    try:
+        module = _import_file(where) if where.endswith(".py") else importlib.import_module(where)
+        subject = getattr(module, name)()
+    except Exception as error:
+        raise SubjectError(f"subject {spec!r} cannot be loaded: {type(error).__name__}: {error}") from error
+    if not isinstance(subject, Subject):
+        raise SubjectError(f"subject {spec!r} is a {type(subject).__name__}, not a crashtests.subject.Subject")
+    return subject
+
+
+def _import_file(path: str) -> Any:
+    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,113 @@
+"""Our own harness, the reference subject: it must be whole in every cell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from crashtests.schedule import Schedule
+from crashtests.scripted import ApiRefused, ScriptedModel
+from crashtests.subject import Ending, Life, Scene, Subject
+from crashtests.world import WorldTool
+
+
+class Harness(Subject):
+    """`harness.run_agent` on the store and the protocol that the schedule names."""
+
+    name = "harness"
+    strict = True
+    settles_exactly = True
+
+    def labels(self, schedule: Schedule) -> Mapping[str, str]:
+        from harness.crash import crash_points
+
+        return crash_points(schedule.store)
+
+    def prepare(self) -> None:
+        import harness.json_store
+        import harness.loop
+        import harness.sqlite_store  # noqa: F401  # imported before the fork, so that no life has to
+
+    def live(self, life: Life) -> Ending:
+        import harness
+
+        harness.crash.listen(life.point)
+        try:
+            result = harness.run_agent(
+                _Model(life.model),
+                None if life.resume else life.task,
+                [_tool(tool) for tool in life.tools],
+                _store(life.schedule, life.state_dir),
+                resume=life.resume,
+                server_tools=life.server_tools,
+                started_marks=life.schedule.marks,
+                warn=print,
+            )
+        except harness.StateMissing as error:
+            return Ending("missing", str(error))
+        except harness.StateRefused as error:
+            return Ending("refused", str(error))
+        except SystemExit as error:
+            return Ending("stopped", f"SystemExit: {error}")
+        except KeyboardInterrupt:
+            return Ending("stopped", "Ctrl-C")
+        return Ending(result.status, result.reason)
+
+    def scene(self, state_dir: Path) -> Scene | None:
+        import harness
+
+        for store in (harness.JsonStore(state_dir), harness.SqliteStore(state_dir)):
+            try:
+                checkpoint, ledger = store.read()
+            except harness.StateRefused:
+                continue
+            return Scene(
+                messages=checkpoint.messages,
+                pending=tuple(call.tool_use_id for call in checkpoint.pending),
+                turns=checkpoint.turns,
+                tokens_used=checkpoint.tokens_used,
+                status=checkpoint.status,
+                answer=checkpoint.answer,
+                ledger={e.tool_use_id: "finished" if e.finished else "started" for e in ledger.entries.values()},
+            )
+        return None
+
+
+class _Model:
+    """The scripted model as a `harness.Model`."""
+
+    def __init__(self, scripted: ScriptedModel) -> None:
+        self.name = scripted.name
+        self._scripted = scripted
+
+    def ask(self, request: dict[str, Any]) -> Any:
+        import harness
+
+        try:
+            return self._scripted.ask(request)
+        except ApiRefused as refused:
+            raise harness.ModelFailed(str(refused)) from refused
+
+
+def _store(schedule: Schedule, state_dir: Path) -> Any:
+    import harness
+
+    return (harness.JsonStore if schedule.store == "json" else harness.SqliteStore)(state_dir)
+
+
+def _tool(tool: WorldTool) -> Any:
+    import harness
+
+    def verify(input: dict[str, Any], tool_use_id: str) -> Any:
+        verdict = tool.world.verify(tool.kind, tool_use_id)
+        return harness.Done(tool.kind.output) if verdict == "done" else harness.Verdict(verdict)
+
+    return harness.Tool(
+        tool.name,
+        tool.description,
+        tool.input_schema,
+        lambda input: tool.run(harness.current_tool_use_id()),
+        effect=harness.Effect(tool.kind.effect),
+        verify=verify if tool.kind.verify else None,
+    )

@@ -1,0 +1,155 @@
+"""The world that the tools change, and its log, which the harness under test cannot reach.
+
+A tool's effect *is* a line in the log, appended through a file descriptor of the world's own, so what happened is
+known however the process ended. Each line is a JSON object with the pid and the number of the life; `event` is one of
+
+    ask      the model was asked: `ask` (count over all lives), `messages`, `broken` (rules the request breaks)
+    answer   it answered: `calls` ([id, tool] each), `stop_reason`
+    begin    a tool was entered: `id`, `tool`
+    effect   its effect happened: `id`
+    end      it returned or raised: `id`, `raised`
+    verify   its verify was asked: `id`, `verdict`
+    at       a crash point was passed: `label`
+    ending   the harness said how this life ended: `status`, `reason`
+
+This module runs in the lives. It knows the kinds of tools (kinds.py), not the harness.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from crashtests.kinds import TOOL_KINDS, ToolKind
+
+Event = dict[str, Any]
+
+BEFORE_EFFECT = "before-effect"
+AFTER_EFFECT = "after-effect"
+
+# The world's own crash points: they exist for every subject.
+WORLD_POINTS = {
+    BEFORE_EFFECT: "a tool was entered, nothing has happened yet",
+    AFTER_EFFECT: "its effect has happened, it has not returned yet",
+}
+
+
+def read_log(path: Path) -> list[Event]:
+    """All events so far. A last line cut short by a kill never happens: each is one write of its own."""
+    try:
+        return [json.loads(line) for line in path.read_bytes().splitlines()]
+    except FileNotFoundError:
+        return []
+
+
+def step_of(tool_use_id: str) -> str:
+    """The step a call belongs to: `call_2-1_a3`, the third ask's, is step `2-1`, turn 2, position 1."""
+    return tool_use_id.split("_")[1]
+
+
+class World:
+    """The log and the tools of one life.
+
+    `point` is called at each of the world's crash points. `tools_end`: tools that end the process do so.
+    """
+
+    def __init__(self, path: Path, life: int, point: Callable[[str], None], *, tools_end: bool = True) -> None:
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._past = read_log(path)
+        self._present: list[Event] = []
+        self._life = life
+        self._pid = os.getpid()
+        self._point = point
+        self._tools_end = tools_end
+
+    @property
+    def asks(self) -> int:
+        """How often the model has been asked in all lives before this one."""
+        return sum(event["event"] == "ask" for event in self._past)
+
+    def log(self, event: str, **fields: Any) -> None:
+        line = {"life": self._life, "pid": self._pid, "event": event, **fields}
+        os.write(self._fd, json.dumps(line).encode() + b"\n")
+        if event != "at":
+            self._present.append(line)
+
+    def known(self) -> Iterator[Event]:
+        """Everything that has happened so far but the crash points of this life."""
+        yield from self._past
+        yield from self._present
+
+    def past(self, event: str, tool_use_id: str) -> Iterator[Event]:
+        """Events of a call in the lives before this one."""
+        return (e for e in self._past if e["event"] == event and e["id"] == tool_use_id)
+
+    def run(self, kind: ToolKind, tool_use_id: str) -> Any:
+        """What a tool of this kind does when it is called, and what it returns."""
+        entered_before = any(e["event"] == "begin" and step_of(e["id"]) == step_of(tool_use_id) for e in self._past)
+        self.log("begin", id=tool_use_id, tool=kind.name)
+        self._point(BEFORE_EFFECT)
+        ends = kind.ends if self._tools_end and not entered_before else None
+        if kind.raises == "before":
+            self._raise(kind, tool_use_id)
+        if ends and not kind.ends_after:
+            _end_process(ends)
+        if kind.effect != "read_only":
+            self.log("effect", id=tool_use_id)
+        self._point(AFTER_EFFECT)
+        if ends:
+            _end_process(ends)
+        if kind.raises == "after":
+            self._raise(kind, tool_use_id)
+        self.log("end", id=tool_use_id, raised=False)
+        return kind.output
+
+    def verify(self, kind: ToolKind, tool_use_id: str) -> Literal["done", "not_done", "cannot_tell"]:
+        """What the verify of a tool of this kind says: the truth, nothing, or it raises."""
+        done = any(self.past("effect", tool_use_id))
+        verdict = {"truth": "done" if done else "not_done", "cannot_tell": "cannot_tell"}.get(
+            kind.verify or "", "raises"
+        )
+        self.log("verify", id=tool_use_id, verdict=verdict)
+        if verdict == "raises":
+            raise RuntimeError("the other side does not answer")
+        return verdict  # type: ignore[return-value]  # narrowed above
+
+    def _raise(self, kind: ToolKind, tool_use_id: str) -> None:
+        self.log("end", id=tool_use_id, raised=True)
+        raise ValueError(failure_text(kind))
+
+
+@dataclass(frozen=True, slots=True)
+class WorldTool:
+    """A tool of the world in a form that any subject can wrap."""
+
+    kind: ToolKind
+    world: World
+    description = "A tool of the world."
+    input_schema = {"type": "object", "properties": {"amount": {"type": "integer"}}}  # noqa: RUF012  # never changed
+
+    @property
+    def name(self) -> str:
+        return self.kind.name
+
+    def run(self, tool_use_id: str) -> Any:
+        return self.world.run(self.kind, tool_use_id)
+
+
+def failure_text(kind: ToolKind) -> str:
+    """The message of the exception that a raising tool raises."""
+    return f"{kind.name} failed"
+
+
+def tools_of(kinds: Iterator[str], world: World) -> list[WorldTool]:
+    """The tools that a script calls, but for those that the model makes up."""
+    return [WorldTool(TOOL_KINDS[name], world) for name in kinds if TOOL_KINDS[name].known]
+
+
+def _end_process(how: str) -> None:
+    if how == "SystemExit":
+        raise SystemExit("the tool ends the process")
+    raise KeyboardInterrupt
