@@ -4,100 +4,34 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from crashtests.api import judge
 from crashtests.unit.bodies import call
 from crashtests.unit.lives import both_stores
+from crashtests.unit.oddities import (
+    IMAGE,
+    OUTCOMES,
+    TEXT,
+    BadBytes,
+    BadDict,
+    BadList,
+    Mute,
+    OddlyNamed,
+    ShoutingStr,
+    Unshowable,
+    circular,
+    nested,
+    released,
+)
 from harness import Effect, Store
 from harness.checkpoint import Call, Checkpoint, Message
 from harness.ledger import Ledger, Settled, finished
 from harness.outcome import NO_OUTPUT, Outcome, raised, returned, tool_result
-
-IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
-TEXT = {"type": "text", "text": "a picture"}
-
-
-class Unshowable:
-    """Neither its repr nor its str can be made."""
-
-    def __repr__(self) -> str:
-        raise RuntimeError("no repr")
-
-
-class ShoutingStr(str):
-    """A str with methods of its own, none of which work."""
-
-    def _no(self, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError("not this way")
-
-    __str__ = __repr__ = __format__ = strip = encode = _no
-
-
-class BadBytes(bytes):
-    """Bytes that cannot be made into bytes."""
-
-    def __bytes__(self) -> bytes:
-        raise RuntimeError("no bytes")
-
-
-class BadList(list[Any]):
-    """A list that cannot be looked into."""
-
-    def __bool__(self) -> bool:
-        raise RuntimeError("neither true nor false")
-
-    def __iter__(self) -> Iterator[Any]:
-        raise RuntimeError("no items")
-
-
-class BadDict(dict[str, Any]):
-    """A dict that cannot be read."""
-
-    def get(self, *args: Any) -> Any:
-        raise RuntimeError("no get")
-
-    def items(self) -> Any:
-        raise RuntimeError("no items")
-
-
-class OddlyNamed(Exception):
-    """Its message is a str with methods of its own."""
-
-    def __str__(self) -> str:
-        return ShoutingStr("odd")
-
-
-class Mute(Exception):
-    """Its message cannot be made."""
-
-    def __str__(self) -> str:
-        raise RuntimeError("no message")
-
-
-def released() -> memoryview:
-    view = memoryview(b"gone")
-    view.release()
-    return view
-
-
-def nested(depth: int, leaf: Any = None) -> Any:
-    value = leaf
-    for _ in range(depth):
-        value = [value]
-    return value
-
-
-def circular() -> list[Any]:
-    value: list[Any] = []
-    value.append(value)
-    return value
 
 
 @pytest.mark.parametrize(
@@ -148,7 +82,7 @@ def test_whatever_is_returned_becomes_a_text(output: Any, content: str) -> None:
 
 
 @pytest.mark.parametrize("output", [BadList([1]), [BadDict(type="text", text="x")]], ids=["list", "dict in a list"])
-def test_containers_that_raise_are_still_outcomes(output: Any) -> None:
+def test_containers_that_raise_are_stillOUTCOMES(output: Any) -> None:
     """A container with methods of its own that raise does not lose the outcome of a tool that ran."""
     outcome = returned(output)
 
@@ -245,36 +179,6 @@ def test_only_an_error_carries_is_error() -> None:
     assert plain | {"is_error": True} == error
 
 
-_ODD: list[Callable[[], Any]] = [Unshowable, BadBytes, BadList, BadDict, ShoutingStr, Mute, circular, released]
-_anything = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text(st.characters(exclude_categories=()))
-    | st.binary()
-    | st.complex_numbers()
-    | st.dates()
-    | st.sampled_from(_ODD).map(lambda make: make())
-    | st.sampled_from([TEXT, IMAGE, {"type": "text", "text": ""}, {"type": "image"}, nested(300)]),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.tuples(inner, inner)
-        | st.dictionaries(st.text(max_size=2) | st.integers() | st.none(), inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["type", "text", "source"]), inner, max_size=3)
-        | st.dictionaries(st.just("text"), inner).map(lambda d: {"type": "text"} | d)
-        | st.sets(st.integers() | st.text(max_size=2), max_size=2)
-    ),
-    max_leaves=8,
-)
-_exceptions = st.sampled_from([ValueError, OSError, KeyError, Mute, OddlyNamed, UnicodeError]).flatmap(
-    lambda kind: _anything.map(kind)
-)
-_outcomes = st.one_of(
-    _anything.map(returned), _anything.map(lambda v: returned(v, is_error=True)), _exceptions.map(raised)
-)
-
-
 def _request(outcome: Outcome) -> dict[str, Any]:
     return {
         "model": "scripted",
@@ -289,7 +193,7 @@ def _request(outcome: Outcome) -> dict[str, Any]:
 
 
 @settings(derandomize=True, database=None, deadline=None, max_examples=200)
-@given(_outcomes)
+@given(OUTCOMES)
 def test_any_outcome_can_be_sent(outcome: Outcome) -> None:
     """Whatever a tool returned or raised, the request that holds its result breaks no rule of the API."""
     request = _request(outcome)
@@ -306,7 +210,7 @@ def test_any_outcome_can_be_sent(outcome: Outcome) -> None:
     max_examples=25,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-@given(outcome=_outcomes)
+@given(outcome=OUTCOMES)
 def test_any_outcome_survives_its_store(store_class: type[Store], tmp_path: Path, outcome: Outcome) -> None:
     """What the ledger gives back is what was recorded, value for value."""
     store, pending = store_class(tmp_path / "state"), Call("t1", "act", Effect.SIDE_EFFECT, {})

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crashtests.unit.bodies import asks, body, call, says, text
-from crashtests.unit.test_outcome import nested
+from crashtests.unit.oddities import nested
 from harness.response import Reading, keepable, read_response
 from harness.stop_reasons import STOP_REASONS, Move
 
