@@ -34,11 +34,11 @@ LOOP_POINTS = {
 # A fresh start over an earlier run moves its files away first, the one with the checkpoint before all others.
 SET_ASIDE_POINTS = {
     "json": {
-        "set-aside.checkpoint-moved": "the old checkpoint is in set-aside-N, its ledger still in place (fresh start)",
-        "set-aside.ledger-moved": "the old pair is in set-aside-N, nothing of the new run exists (fresh start)",
+        "set-aside.checkpoint-moved": "the old checkpoint is moved away, its ledger still in place (fresh start)",
+        "set-aside.ledger-moved": "the old pair is moved away, nothing of the new run exists (fresh start)",
     },
     "sqlite": {
-        "set-aside.database-moved": "the old database is in set-aside-N, nothing of the new run exists (fresh start)",
+        "set-aside.database-moved": "the old database is moved away, nothing of the new run exists (fresh start)",
     },
 }
 

@@ -45,14 +45,15 @@ def replace(path: Path, data: bytes, write: str) -> None:
         raise WriteFailed(path, write, cause) from cause
 
 
-def move(source: Path, directory: Path) -> None:
-    """Move a file into `directory` under its own name, durably. Raises `WriteFailed`."""
+def move(source: Path, target: Path) -> None:
+    """Move a file or directory to `target`, durably. Raises `WriteFailed`."""
     try:
-        os.rename(source, directory / source.name)
-        sync_directory(directory)
-        sync_directory(source.parent)
+        os.rename(source, target)
+        sync_directory(target.parent)
+        if target.parent != source.parent:
+            sync_directory(source.parent)
     except OSError as cause:
-        raise WriteFailed(source, f"move to {directory.name}", cause) from cause
+        raise WriteFailed(source, f"move to {target}", cause) from cause
 
 
 def make_directory(path: Path) -> None:

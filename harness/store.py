@@ -3,7 +3,8 @@
 A store directory holds one run. It has one owner: an OS lock on the directory itself, taken before anything in it is
 opened and gone with the process that holds it. Reading never changes anything on disk: state that is damaged,
 foreign or incomplete is refused with the file and the remedy, and left as it is. A fresh start moves what it finds
-into `set-aside-N`, the checkpoint before the ledger, so that no ledger is ever found missing beside its checkpoint.
+into `set-aside-N`, the checkpoint before the ledger, so that no ledger is ever found missing beside its checkpoint;
+until all of it is there, the directory is called `set-aside-N.unfinished`.
 
 To add a store: subclass `Store`, give it its row in `STORE_FILES`, and run the tests, which take every store.
 """
@@ -144,8 +145,7 @@ class Store(ABC):
     def being_set_aside(self) -> bool:
         """Whether a fresh start died while it moved the pair away: the checkpoint is gone on purpose."""
         aside = self._latest_aside()
-        files = STORE_FILES[self.kind]
-        return aside is not None and (aside / files[0]).exists() and not (aside / files[1]).exists()
+        return aside is not None and aside.suffix == _UNFINISHED and (aside / self.checkpoint_path.name).exists()
 
     def decode(self, head: object, messages: object, ledger: Ledger) -> Checkpoint:
         """The checkpoint that belongs to `ledger`. Raises `StateDamaged` or `StateForeign`."""
@@ -167,25 +167,39 @@ class Store(ABC):
         except BlockingIOError:
             remedy = "wait for it to end, or end it; the lock goes with the process"
             raise StateHeld(self.directory, "a live process owns this run", remedy) from None
+        except OSError as cause:
+            remedy = "use a directory on a file system that has them"
+            raise StateRefused(self.directory, str(cause), remedy) from cause
 
     def _set_aside(self) -> Path | None:
+        """Move what is there into a directory that gets its final name last, so that an unfinished move shows."""
         present = [self.directory / name for name in STORE_FILES[self.kind] if (self.directory / name).exists()]
-        if not present:
-            return None
-        latest = self._latest_aside()
-        if latest is None or not (self.being_set_aside() and present[0] != self.checkpoint_path):
-            number = 1 if latest is None else int(latest.name.rpartition("-")[2]) + 1
-            latest = self.directory / f"set-aside-{number}"
-            durable.make_directory(latest)
+        aside = self._latest_aside()
+        if aside is None or aside.suffix != _UNFINISHED or any((aside / path.name).exists() for path in present):
+            if not present:
+                return None
+            number = 1 if aside is None else _number(aside) + 1
+            aside = self.directory / f"set-aside-{number}{_UNFINISHED}"
+            durable.make_directory(aside)
         for path in present:
-            durable.move(path, latest)
+            durable.move(path, aside / path.name)
             if label := _SET_ASIDE_LABELS.get(path.name):
                 crash_point(label)
-        return latest
+        durable.move(aside, aside.with_suffix(""))
+        return aside.with_suffix("")
 
     def _latest_aside(self) -> Path | None:
-        numbered = (p for p in self.directory.glob("set-aside-*") if p.name.rpartition("-")[2].isdigit())
-        return max(numbered, key=lambda p: int(p.name.rpartition("-")[2]), default=None)
+        numbered = (p for p in self.directory.glob("set-aside-*") if _number(p))
+        return max(numbered, key=_number, default=None)
+
+
+_UNFINISHED = ".unfinished"
+
+
+def _number(aside: Path) -> int:
+    """N of `set-aside-N` and `set-aside-N.unfinished`, 0 for any other name."""
+    number = aside.name.removesuffix(_UNFINISHED).rpartition("-")[2]
+    return int(number) if number.isascii() and number.isdigit() else 0
 
 
 _SET_ASIDE_LABELS = {
