@@ -1,0 +1,157 @@
+"""The demonstration, killed at every crash point that `--list-crash-points` names, on both stores, and resumed."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from crashtests.unit.cli import (
+    DEMO_DONE,
+    DEMO_RESPONSES,
+    DEMO_SCRIPT,
+    KILLED,
+    PYTHON_M_HARNESS,
+    Ran,
+    cold,
+    cold_env,
+    forked,
+    report_ids,
+)
+from harness.crash import crash_points
+
+STORES = ("json", "sqlite")
+EVERY_LABEL = [pytest.param(store, label, id=f"{store}-{label}") for store in STORES for label in crash_points(store)]
+
+# Killed at one of these, a start has not saved its scene: nothing has run, and there is nothing to resume.
+_NOT_YET_SAVED = re.compile(r"start-ledger\..*|start\.(half-written|written|synced)|set-aside\..*")
+
+CUT = "cut.json"
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """How a life comes to pass a crash point: the kill that ended the life before, if any, and its own options.
+
+    `then`: the options, besides `--resume`, of the life after the kill.
+    """
+
+    earlier_kill: str | None
+    options: tuple[str, ...]
+    then: tuple[str, ...] = ()
+
+
+FRESH = Scenario(None, ())
+OVER_AN_OLD_RUN = Scenario("after-save-a:1", ())
+RESUMED_EFFECT_DONE = Scenario("after-tool:3", ("--resume",))
+RESUMED_EFFECT_NOT_DONE = Scenario("after-started-mark", ("--resume",))
+CUT_SHORT = Scenario(None, ("--script", CUT), ("--script", str(DEMO_SCRIPT)))
+
+
+def scenarios(label: str) -> list[Scenario]:
+    if label in ("after-load", "before-verify", "after-verify"):
+        return [RESUMED_EFFECT_DONE, RESUMED_EFFECT_NOT_DONE]
+    if label.startswith("set-aside."):
+        return [OVER_AN_OLD_RUN]
+    return [CUT_SHORT] if label.startswith("stop.") or label == "after-stop-save" else [FRESH]
+
+
+@pytest.mark.parametrize(("store", "label"), EVERY_LABEL)
+def test_killed_at_every_label(store: str, label: str, tmp_path: Path) -> None:
+    """A kill at any crash point, the 1st, 2nd and 3rd time it is passed, costs nothing and repeats nothing."""
+    for number, scenario in enumerate(scenarios(label)):
+        passes = 0
+        for n in (1, 2, 3):
+            directory = tmp_path / f"{number}-{n}"
+            ran = life(scenario, store, f"{label}:{n}", directory)
+            if ran.status != KILLED:
+                assert f"was not reached: this life passed it {n - 1} times" in ran.err
+                break
+            passes += 1
+            assert f"[kill] {label}:{n}" == ran.lines[-1]
+            check_recovery(scenario, store, label, directory)
+        assert passes, f"{scenario} never passes {label}"
+
+
+def life(scenario: Scenario, store: str, crash_after: str, directory: Path) -> Ran:
+    """The life that is to be killed, behind the one before it."""
+    directory.mkdir()
+    cut = {"content": [{"type": "text", "text": "Now I wr"}], "stop_reason": "max_tokens"}
+    (directory / CUT).write_text(json.dumps([*DEMO_RESPONSES[:2], cut]))
+    if scenario.earlier_kill:
+        earlier = forked("--store", store, cwd=directory, crash_after=scenario.earlier_kill)
+        assert KILLED == earlier.status
+    return forked("--store", store, *scenario.options, cwd=directory, crash_after=crash_after)
+
+
+def check_recovery(scenario: Scenario, store: str, label: str, directory: Path) -> None:
+    """One resume ends the task; where there is nothing to resume, it is refused and a fresh start does."""
+    resumed = forked("--resume", *scenario.then, cwd=directory)
+    if _NOT_YET_SAVED.fullmatch(label):
+        status, last_line = resumed.end
+        assert 4 == status
+        assert last_line.startswith("[refused] .harness: ")
+        assert "start a run first" in last_line
+        resumed = forked("--store", store, *scenario.then, cwd=directory)
+
+    assert (0, DEMO_DONE) == resumed.end
+    assert "" == resumed.err
+    assert 1 == len(report_ids(directory))
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_documented_example(store: str, tmp_path: Path) -> None:
+    """The example of the documentation prints what it says there, line by line."""
+    killed = forked("--store", store, cwd=tmp_path, crash_after="after-effect-write:3")
+
+    assert [
+        "[turn 1][save A] pending=read_notes",
+        "[turn 1][save B]",
+        "[turn 2][save A] pending=count_words",
+        "[turn 2][save B]",
+        "[turn 3][save A] pending=write_report",
+        "[kill] after-effect-write:3",
+    ] == killed.lines
+    assert KILLED == killed.status
+
+    [tool_use_id] = report_ids(tmp_path)
+    resumed = forked("--resume", cwd=tmp_path)
+
+    assert [
+        "[resume] turn=3 pending=write_report",
+        f"[resume][reconcile] tool_use_id={tool_use_id} name=write_report "
+        "ledger hit: reusing the outcome, not running it again",
+        "[turn 3][save B]",
+        DEMO_DONE,
+    ] == resumed.lines
+    assert 0 == resumed.status
+    assert [tool_use_id] == report_ids(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("store", "crash_after"),
+    [("json", "after-effect-write:3"), ("json", "save-b.written:3"), ("sqlite", "after-tool:3")],
+)
+def test_killed_in_a_process_of_its_own(store: str, crash_after: str, tmp_path: Path) -> None:
+    """What the forks show holds for real processes: the kernel says signal 9, and a cold resume goes on."""
+    command = [*PYTHON_M_HARNESS, "--store", store]
+    killed = subprocess.run(command, cwd=tmp_path, env=cold_env(crash_after), capture_output=True, check=False)
+
+    assert -9 == killed.returncode
+    assert f"[kill] {crash_after}" == killed.stdout.decode().splitlines()[-1]
+
+    assert (0, DEMO_DONE) == cold("--resume", cwd=tmp_path).end
+    assert 1 == len(report_ids(tmp_path))
+
+
+def test_killed_as_a_shell_sees_it(tmp_path: Path) -> None:
+    """A shell shows exit status 137."""
+    script = '"$0" -m harness; echo "status $?"'
+    command = ["sh", "-c", script, PYTHON_M_HARNESS[0]]
+    shell = subprocess.run(command, cwd=tmp_path, env=cold_env("after-save-a"), capture_output=True, check=False)
+
+    assert ["[kill] after-save-a:1", "status 137"] == shell.stdout.decode().splitlines()
