@@ -127,7 +127,8 @@ class SqliteStore(Store):
                 yield connection
 
     def _decode_all(self, connection: sqlite3.Connection) -> tuple[Checkpoint, Ledger]:
-        if connection.execute("PRAGMA quick_check").fetchall() != [("ok",)]:
+        # Not quick_check, which does not look at the indexes that decide whether a row is new.
+        if connection.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
             raise sqlite3.DatabaseError("its integrity check fails")
         if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
             raise self._not_ours(connection)
