@@ -314,7 +314,8 @@ def _warn(line: str) -> None:
 
 
 def _write(fd: int, line: str) -> None:
-    os.write(fd, f"{' '.join(line.splitlines())}\n".encode("utf-8", "backslashreplace"))
+    one_line = line.replace("\r", " ").replace("\n", " ")
+    os.write(fd, f"{one_line}\n".encode("utf-8", "backslashreplace"))
 
 
 def _positive(text: str) -> int:

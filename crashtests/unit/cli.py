@@ -45,13 +45,13 @@ class Ran:
 
     @property
     def lines(self) -> list[str]:
-        return self.out.splitlines()
+        return self.out.removesuffix("\n").split("\n")
 
     @property
     def end(self) -> tuple[int, str]:
         """Exit status and last line, which must say the same."""
         assert "Traceback" not in self.err, self.err
-        return self.status, self.lines[-1] if self.lines else ""
+        return self.status, self.lines[-1]
 
 
 def forked(
@@ -88,6 +88,18 @@ def cold_env(crash_after: str | None = None, env: Mapping[str, str] | None = Non
     """The environment of a cold run: nothing of the test runner's changes how Python buffers or what it finds."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "PYTHON"))}
     return kept | {"PYTHONPATH": _SOURCE} | dict(env or {}) | _crash_after(crash_after)
+
+
+def write_script(directory: Path, *bodies: Any) -> str:
+    """Put a script into `directory`; returns its name."""
+    (directory / "script.json").write_text(json.dumps(bodies))
+    return "script.json"
+
+
+def snapshot(directory: Path) -> dict[str, tuple[int, bytes]]:
+    """Everything below `directory`: a change of a byte, a name or a time of modification shows."""
+    paths = sorted(directory.rglob("*"))
+    return {str(p): (p.stat().st_mtime_ns, p.read_bytes() if p.is_file() else b"") for p in paths}
 
 
 def report_ids(directory: Path) -> list[str]:
@@ -142,9 +154,17 @@ def _child(
     except BaseException:
         traceback.print_exc()
     finally:
+        os._exit(status if _flushed() else 120)
+
+
+def _flushed() -> bool:
+    """Whether what was printed could be written; Python itself exits with 120 if not."""
+    try:
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(status)
+    except OSError:
+        return False
+    return True
 
 
 def _crash_after(text: str | None) -> dict[str, str]:
