@@ -19,12 +19,15 @@ from typing import Any, NoReturn
 import pytest
 
 from crashtests.unit.world import World, WorldModel
-from harness import JsonStore, Result, SqliteStore, Store, Tool, crash, run_agent
+from harness import JsonStore, Model, Result, SqliteStore, Store, Tool, crash, run_agent
+from harness.checkpoint import Checkpoint
 
 STORES: dict[str, type[Store]] = {"json": JsonStore, "sqlite": SqliteStore}
 
 both_stores = pytest.mark.parametrize("store_class", STORES.values(), ids=STORES)
 both_protocols = pytest.mark.parametrize("marks", [True, False], ids=["marks", "no-marks"])
+
+TASK = "Do it."
 
 # A child that hangs is ended by the kernel, and its test fails.
 _LIFE_MAX_S = 30
@@ -98,32 +101,35 @@ class Scene:
         self.store = store_class(directory / "state")
         self.tools: list[Tool] = []
         self.marks = marks
-        self.model = WorldModel(self.world, responses, fresh_ids=fresh_ids)
+        self.model: Model = WorldModel(self.world, responses, fresh_ids=fresh_ids)
 
-    def run(self) -> Result:
-        """A life: the run is started, or resumed if it is there."""
-        return run_agent(
-            self.model,
-            "Do it.",
-            self.tools,
-            self.store,
-            resume="or-start",
-            started_marks=self.marks,
-            say=say,
-            warn=say,
-        )
+    def live(self, *, task: str | None = TASK, **options: Any) -> Result:
+        """A life in this process: the run is started, or resumed if it is there."""
+        chosen: dict[str, Any] = {"resume": "or-start", "started_marks": self.marks} | options
+        return run_agent(self.model, task, self.tools, self.store, **chosen)
 
     def killed(self, label: str, n: int = 1) -> list[str]:
-        return killed(self.run, label, n)
+        """A life in a child that is killed at the n-th pass of `label`. Returns what it said."""
+        return killed(lambda: self.live(say=say, warn=say), label, n)
 
     def completed(self) -> tuple[Result, list[str]]:
-        return completed(self.run)
+        """A life in a child that comes to its end. Returns the result and what it said."""
+        return completed(lambda: self.live(say=say, warn=say))
+
+    @property
+    def saved(self) -> Checkpoint:
+        """What is on disk."""
+        return self.store.read()[0]
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        return self.store.read()[0].messages
+        return self.saved.messages
 
     def results(self) -> list[dict[str, Any]]:
         """The blocks that answer calls, in order."""
         answers = [m["content"] for m in self.messages[1:] if m["role"] == "user"]
         return [block for content in answers for block in content]
+
+    def contents(self) -> list[Any]:
+        """What the calls were answered with, in order."""
+        return [block["content"] for block in self.results()]

@@ -43,7 +43,9 @@ def _calls(*names: str) -> Iterator[ast.Call]:
             if isinstance(node, ast.Call):
                 function = node.func
                 name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", None)
-                if name in names:
+                # `durable.replace` writes, `"text".replace` does not.
+                whose = getattr(getattr(function, "value", None), "id", None)
+                if name in names and (name != "replace" or whose == "durable"):
                     yield node
 
 

@@ -7,6 +7,7 @@ idempotent tool makes its effect once per key, however often it is entered.
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -76,6 +77,7 @@ class World:
 class WorldModel:
     """A scripted model that takes requests as the API does: one that breaks a rule is an error, never answered.
 
+    `requests` is what it was sent in this process, as it came.
     With `fresh_ids`, every ask names its calls by the number of asks in the world's log, so that a lost turn that is
     asked again comes back under other ids, as the API's would.
     """
@@ -84,11 +86,14 @@ class WorldModel:
 
     def __init__(self, world: World, responses: Sequence[dict[str, Any]], *, fresh_ids: bool = False) -> None:
         self._world = world
+        self.requests: list[dict[str, Any]] = []
         self._script = ScriptedModel(responses, mint_id=self._mint if fresh_ids else None)
 
     def ask(self, request: dict[str, Any]) -> Any:
         self._world.note("ask", str(len(request["messages"])))
-        if violations := judge(request):
+        self.requests.append(copy.deepcopy(request))
+        # Nobody prefills here: an assistant turn at the end is a paused one that is sent back (rule B5x).
+        if violations := judge(request, paused=True):
             raise AssertionError(f"the API would refuse this request: {violations}")
         return self._script.ask(request)
 
