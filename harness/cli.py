@@ -192,14 +192,14 @@ def _check_options(options: argparse.Namespace) -> None:
         raise UsageError(
             "--task with --resume: a run keeps the task it was started with; leave it out, or start afresh"
         )
-    if options.live and options.script:
+    if options.live and options.script is not None:
         raise UsageError("--live and --script exclude each other: who is the model?")
     if options.model is not None and not options.live:
         raise UsageError(f"--model {options.model} needs --live: without it the model is a script")
     fresh = not options.resume and not options.status
-    if fresh and options.tools and options.task is None and not options.script:
+    if fresh and options.tools is not None and options.task is None and options.script is None:
         raise UsageError("--tools needs a --task: the demonstration's task needs the demonstration's tools")
-    if fresh and options.task is not None and not (options.live or options.script):
+    if fresh and options.task is not None and not options.live and options.script is None:
         raise UsageError("--task needs a model that can do it: --live asks Claude, --script FILE plays a script")
     if options.live and not options.status and not os.environ.get("ANTHROPIC_API_KEY"):
         raise UsageError("--live needs ANTHROPIC_API_KEY in the environment")
@@ -218,7 +218,7 @@ def _check_resume(options: argparse.Namespace, store: Store, tools: Sequence[Too
     if options.model not in (None, model):
         raise UsageError(f"--model {options.model}: the run was started with {model!r}; leave it out, or start afresh")
     started = _STARTED_WITH.get(str(model), "--live")
-    asked = "--live" if options.live else _STARTED_WITH["scripted" if options.script else demo.MODEL]
+    asked = "--live" if options.live else _STARTED_WITH[demo.MODEL if options.script is None else "scripted"]
     if asked != started:
         raise UsageError(f"the run was started with {started} (model {model!r}): resume it the same way")
     names = tool_names(checkpoint)
@@ -231,7 +231,7 @@ def _model(options: argparse.Namespace) -> Model:
         from harness.anthropic_model import DEFAULT_MODEL, AnthropicModel
 
         return AnthropicModel(DEFAULT_MODEL if options.model is None else options.model)
-    return ScriptedModel.from_file(options.script) if options.script else demo.model()
+    return demo.model() if options.script is None else ScriptedModel.from_file(options.script)
 
 
 def _tools(where: str | None) -> Sequence[Tool]:

@@ -145,7 +145,7 @@ def _child(
         os.environ.update(env)
         for fd, stream in enumerate(streams, start=1):
             os.dup2(stream.fileno(), fd)
-        sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)
+        sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
         if before is not None:
             before()
         status = cli.main(arguments)

@@ -15,7 +15,7 @@ from harness import Effect, Tool, current_tool_use_id
 
 MODULE = __name__
 WORLD = Path("world.log")
-INSIDE = Path("inside")
+INSIDE_FD = "TOOL_INSIDE_FD"
 
 
 def effects(directory: Path) -> list[str]:
@@ -39,11 +39,11 @@ def look(input: dict[str, Any]) -> str:
 
 
 def wait(input: dict[str, Any]) -> str:
-    """Tell whoever reads the fifo `inside` that the tool runs, and wait to be ended; without a fifo, just act."""
+    """Tell whoever gave this process a pipe that the tool runs, and wait to be ended; without one, just act."""
     _append(f"wait {current_tool_use_id()}")
-    if not INSIDE.exists():
+    if INSIDE_FD not in os.environ:
         return "nobody to wait for"
-    INSIDE.open("w").close()
+    os.write(int(os.environ[INSIDE_FD]), b"!")
     while True:
         time.sleep(0.01)
 
