@@ -20,7 +20,7 @@ from harness import ledger as ledger_module
 from harness.checkpoint import Checkpoint
 from harness.errors import StateDamaged, StateForeign, StateIncomplete, StateRefused, StateVersion
 from harness.ledger import BadLedger, Entry, Ledger, decode_entry
-from harness.store import START_AFRESH, Store
+from harness.store import CHECK_PERMISSIONS, START_AFRESH, Store
 
 _CHECKPOINT_FORMAT = "harness-checkpoint"
 _LEDGER_FORMAT = "harness-effects"
@@ -138,7 +138,7 @@ def _read(path: Path, format_name: str, version: int) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except OSError as cause:
-        raise StateRefused(path, f"cannot be read: {cause}", "check its owner and permissions") from cause
+        raise StateRefused(path, f"cannot be read: {cause}", CHECK_PERMISSIONS) from cause
     try:
         value = json.loads(data, parse_constant=_no_constant)
     except (ValueError, RecursionError) as cause:

@@ -34,6 +34,7 @@ STORE_FILES = {
 # How often to look again at files that change while they are read.
 _GLANCES_MAX = 1000
 
+CHECK_PERMISSIONS = "check its owner and permissions"
 START_AFRESH = "restore it from a backup, or start afresh without --resume (what is here is set aside, not deleted)"
 
 
@@ -105,10 +106,15 @@ class Store(ABC):
     def checkpoint_path(self) -> Path:
         return self.directory / STORE_FILES[self.kind][0]
 
+    @property
+    def ledger_path(self) -> Path:
+        """The file that holds the ledger, if it is not the one with the checkpoint."""
+        return self.checkpoint_path
+
     @contextmanager
     def owned(self, *, create: bool) -> Iterator[None]:
         """Own the directory, which is made if `create`. Raises `StateHeld`, `StateMissing`, `UsageError`."""
-        if create and not self.directory.exists():
+        if create and not exists(self.directory):
             durable.make_directory(self.directory)
         try:
             fd = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -117,7 +123,7 @@ class Store(ABC):
         except NotADirectoryError:
             raise UsageError(f"state directory {str(self.directory)!r} is not a directory") from None
         except OSError as cause:
-            raise StateRefused(self.directory, str(cause), "check its owner and permissions") from cause
+            raise StateRefused(self.directory, str(cause), CHECK_PERMISSIONS) from cause
         try:
             self._lock(fd)
             yield
@@ -138,7 +144,7 @@ class Store(ABC):
     def check_kind(self) -> None:
         """Refuse a directory in which another kind of store keeps a run. Raises `StateForeign`."""
         for kind, files in STORE_FILES.items():
-            if kind != self.kind and (self.directory / files[0]).exists():
+            if kind != self.kind and exists(self.directory / files[0]):
                 remedy = f"pass --store {kind}, or use another directory"
                 raise StateForeign(self.directory / files[0], f"this directory holds a {kind} run", remedy)
 
@@ -158,7 +164,7 @@ class Store(ABC):
         except BadScene as cause:
             raise StateDamaged(self.checkpoint_path, str(cause), START_AFRESH) from cause
         except BadLedger as cause:
-            raise StateDamaged(self.directory / STORE_FILES[self.kind][-1], str(cause), START_AFRESH) from cause
+            raise StateDamaged(self.ledger_path, str(cause), START_AFRESH) from cause
         return checkpoint
 
     def _lock(self, fd: int) -> None:
@@ -173,7 +179,7 @@ class Store(ABC):
 
     def _set_aside(self) -> Path | None:
         """Move what is there into a directory that gets its final name last, so that an unfinished move shows."""
-        present = [self.directory / name for name in STORE_FILES[self.kind] if (self.directory / name).exists()]
+        present = [self.directory / name for name in STORE_FILES[self.kind] if exists(self.directory / name)]
         aside = self._latest_aside()
         if aside is None or aside.suffix != _UNFINISHED or any((aside / path.name).exists() for path in present):
             if not present:
@@ -191,6 +197,17 @@ class Store(ABC):
     def _latest_aside(self) -> Path | None:
         numbered = (p for p in self.directory.glob("set-aside-*") if _number(p))
         return max(numbered, key=_number, default=None)
+
+
+def exists(path: Path) -> bool:
+    """Whether `path` is there. Raises `StateRefused` where that cannot be told: absence must never be a guess."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return False
+    except OSError as cause:
+        raise StateRefused(path, f"cannot be examined: {cause}", CHECK_PERMISSIONS) from cause
+    return True
 
 
 _UNFINISHED = ".unfinished"
