@@ -20,9 +20,6 @@ from harness.outcome import Outcome
 
 Message = dict[str, Any]
 
-# For the tests that write much and need no disk to do it.
-FAST_DISK = "/dev/shm" if Path("/dev/shm").is_dir() else None
-
 TASK = "Räume auf 🧹"
 
 THINKING = {"type": "thinking", "thinking": "", "signature": "EqQB/+=="}

@@ -45,12 +45,6 @@ with getattr(harness, sys.argv[1])(sys.argv[2]).owned(create=True):
 """
 
 
-@pytest.fixture(params=list(STORES.values()), ids=list(STORES))
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    made: Store = request.param(tmp_path / "state")
-    return made
-
-
 @contextmanager
 def held_by_another_process(store: Store) -> Iterator[subprocess.Popen[str]]:
     """A live process that owns the directory."""
@@ -120,10 +114,10 @@ def fresh(scene: Scene) -> Any:
     return lambda: run_agent(scene.model, "Do it.", scene.tools, scene.store)
 
 
-def test_a_fresh_start_sets_the_earlier_run_aside(tmp_path: Path) -> None:
+def test_a_fresh_start_sets_the_earlier_run_aside(fast_path: Path) -> None:
     """The earlier pair is moved whole: a store that looks where it was set aside finds all of it."""
     for kind, store_class in STORES.items():
-        scene = interrupted(tmp_path / kind, store_class)
+        scene = interrupted(fast_path / kind, store_class)
         before = as_json(*scene.store.read())
 
         result, _ = completed(fresh(scene))
@@ -134,9 +128,9 @@ def test_a_fresh_start_sets_the_earlier_run_aside(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("kind", "label"), MOVES)
-def test_a_fresh_start_killed_between_its_moves(kind: str, label: str, tmp_path: Path) -> None:
+def test_a_fresh_start_killed_between_its_moves(kind: str, label: str, fast_path: Path) -> None:
     """Killed at any move, there is no run to resume, a start works, and the old pair ends up in one place."""
-    scene = interrupted(tmp_path, STORES[kind])
+    scene = interrupted(fast_path, STORES[kind])
     before = as_json(*scene.store.read())
     killed(fresh(scene), label)
 
@@ -200,30 +194,30 @@ def test_a_damaged_run_can_be_set_aside(store: Store) -> None:
     assert b"\0" * 100 == (aside / store.checkpoint_path.name).read_bytes()
 
 
-def test_an_aside_without_a_ledger_excuses_no_later_loss(tmp_path: Path) -> None:
+def test_an_aside_without_a_ledger_excuses_no_later_loss(fast_path: Path) -> None:
     """A checkpoint set aside without its ledger long ago does not make a checkpoint that is missing today harmless."""
-    store = JsonStore(tmp_path / "state")
+    store = JsonStore(fast_path / "state")
     states.sample(store)
     store.ledger_path.unlink()
     states.sample(store)
     store.checkpoint_path.unlink()
 
     with (
-        states.nothing_changes(tmp_path),
+        states.nothing_changes(fast_path),
         pytest.raises(StateIncomplete, match="the checkpoint of this run is missing"),
     ):
         store.read()
 
 
 @pytest.mark.parametrize(("here", "other"), [(JsonStore, SqliteStore), (SqliteStore, JsonStore)])
-def test_a_directory_of_the_other_store_is_refused(here: type[Store], other: type[Store], tmp_path: Path) -> None:
+def test_a_directory_of_the_other_store_is_refused(here: type[Store], other: type[Store], fast_path: Path) -> None:
     """Neither a start nor a resume goes past a run that another kind of store keeps there."""
-    states.sample(here(tmp_path))
-    store = other(tmp_path)
+    states.sample(here(fast_path))
+    store = other(fast_path)
 
     for use in (lambda: store.start(states.begun()), store.load, store.read):
         with (
-            states.nothing_changes(tmp_path),
+            states.nothing_changes(fast_path),
             pytest.raises(StateForeign, match=f"holds a {here.kind} run; pass --store {here.kind}"),
         ):
             use()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from crashtests.unit import states
@@ -20,12 +20,6 @@ from crashtests.unit.states import as_json
 from harness import JsonStore, SqliteStore, StateForeign, Store, WriteFailed, ledger
 from harness.ledger import BadLedger, Ledger, Settled
 from harness.outcome import Outcome
-
-
-@pytest.fixture(params=list(STORES.values()), ids=list(STORES))
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    made: Store = request.param(tmp_path / "state")
-    return made
 
 
 def seen_by_another(store: Store) -> str:
@@ -73,11 +67,11 @@ def play(store: Store, turns: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", STORES)
-@settings(max_examples=25, deadline=None, database=None)
+@settings(max_examples=25, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(turns=st.lists(_turns, max_size=2))
-def test_what_is_saved_comes_back_value_for_value(kind: str, turns: list[Any]) -> None:
+def test_what_is_saved_comes_back_value_for_value(kind: str, fast_path: Path, turns: list[Any]) -> None:
     """Whatever JSON a turn, an input or an outcome holds, every write is followed by a load that equals it."""
-    with tempfile.TemporaryDirectory(dir=states.FAST_DISK) as directory:
+    with tempfile.TemporaryDirectory(dir=fast_path) as directory:
         store = STORES[kind](Path(directory))
         with store.owned(create=False):
             play(store, turns)
@@ -117,9 +111,9 @@ def test_a_store_can_serve_one_run_after_the_other(store: Store) -> None:
     assert as_json(other, Ledger("run-2")) == seen_by_another(store)
 
 
-def test_sqlite_writes_only_what_is_new(tmp_path: Path) -> None:
+def test_sqlite_writes_only_what_is_new(fast_path: Path) -> None:
     """A turn changes as many rows of the database when it is the fiftieth as when it is the second."""
-    store = SqliteStore(tmp_path)
+    store = SqliteStore(fast_path)
     changes = []
     with store.owned(create=False):
         scene = states.begun()
@@ -188,19 +182,19 @@ def test_files_are_private_to_the_user(store: Store) -> None:
     assert len(modes) >= 5
 
 
-def test_the_run_id_ties_checkpoint_and_ledger(tmp_path: Path) -> None:
+def test_the_run_id_ties_checkpoint_and_ledger(fast_path: Path) -> None:
     """A ledger beside the checkpoint of another run is refused by both ids."""
     for run_id in ("run-1", "run-2"):
-        store = JsonStore(tmp_path / run_id)
+        store = JsonStore(fast_path / run_id)
         with store.owned(create=True):
             store.start(states.begun(run_id))
-    os.replace(tmp_path / "run-2" / "effects.json", tmp_path / "run-1" / "effects.json")
+    os.replace(fast_path / "run-2" / "effects.json", fast_path / "run-1" / "effects.json")
 
     with pytest.raises(StateForeign, match="ledger of run run-2, checkpoint of run run-1"):
-        JsonStore(tmp_path / "run-1").read()
+        JsonStore(fast_path / "run-1").read()
 
 
-def test_a_store_that_was_not_opened_writes_nothing(tmp_path: Path) -> None:
+def test_a_store_that_was_not_opened_writes_nothing(fast_path: Path) -> None:
     """A save before load or start is an error that says so."""
     with pytest.raises(WriteFailed, match="load or start first"):
-        SqliteStore(tmp_path).save(states.begun(), "save-a")
+        SqliteStore(fast_path).save(states.begun(), "save-a")
