@@ -42,22 +42,24 @@ _STORES: dict[str, type[Store]] = {"json": JsonStore, "sqlite": SqliteStore}
 _STARTED_WITH = {"scripted": "--script FILE", demo.MODEL: "neither --live nor --script"}
 
 _EPILOG = """\
-exit status:
-  0 done   2 wrong usage   3 stopped before the end (resume continues)   4 refused, nothing was changed
-  130 Ctrl-C   143 SIGTERM   137 killed
-  The last line on stdout says which and why.
+exit status (the last line on stdout says which and why):
+  0    done
+  2    wrong usage; nothing was done
+  3    stopped before the end; --resume goes on
+  4    refused, nothing was changed: state missing, damaged, not ours, or owned by a live process
+  130  Ctrl-C    143  SIGTERM    137  killed
 
 examples:
   python -m harness                          the demonstration: sales notes -> report.txt, offline
   CRASH_AFTER=after-tool:3 python -m harness  kill it with SIGKILL when the third tool has run
   python -m harness --resume                 go on where the killed process was
-  python -m harness --resume-or-start ...    for a supervisor: the same command line on every restart
+  python -m harness --resume-or-start ...    for a supervisor: the same command on every restart
   python -m harness --live --task 'Tidy my inbox' --tools ./my_tools.py
                                              ask Claude (ANTHROPIC_API_KEY), with your own tools
 
 environment:
-  CRASH_AFTER=label[:n]   send SIGKILL to this process when it passes the crash point `label` for the n-th time
-  ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL   for --live
+  CRASH_AFTER=label[:n]  SIGKILL this process when the crash point is passed for the n-th time
+  ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL  for --live
 """
 
 

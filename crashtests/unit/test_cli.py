@@ -31,47 +31,47 @@ def resume(directory: Path, *bodies: Any, options: tuple[str, ...] = ()) -> tupl
 
 
 @both_stores
-def test_done(store: str, tmp_path: Path) -> None:
+def test_done(store: str, fast_path: Path) -> None:
     """0: the last line counts and gives the answer, and a resume of the finished run prints it again."""
-    assert (0, DEMO_DONE) == forked("--store", store, cwd=tmp_path).end
+    assert (0, DEMO_DONE) == forked("--store", store, cwd=fast_path).end
 
-    before = snapshot(tmp_path / ".harness")
+    before = snapshot(fast_path / ".harness")
 
-    assert (0, DEMO_DONE) == forked("--resume", cwd=tmp_path).end
-    assert 1 == len(report_ids(tmp_path))
+    assert (0, DEMO_DONE) == forked("--resume", cwd=fast_path).end
+    assert 1 == len(report_ids(fast_path))
     if store == "json":  # the sqlite store opens the database, which makes and removes its journal
-        assert before == snapshot(tmp_path / ".harness")
+        assert before == snapshot(fast_path / ".harness")
 
 
-def test_answer_is_one_line(tmp_path: Path) -> None:
+def test_answer_is_one_line(fast_path: Path) -> None:
     """An answer of several lines, or in any script, stays within the last line."""
-    ended = start(tmp_path, says('One\n"two"\r– drei\u2028vier'))
+    ended = start(fast_path, says('One\n"two"\r– drei\u2028vier'))
 
     assert (0, '[done] turns=0 tokens_used=15 unknowns=0 answer="One\\n\\"two\\"\\r– drei\u2028vier"') == ended
 
 
-def test_turn_limit(tmp_path: Path) -> None:
+def test_turn_limit(fast_path: Path) -> None:
     """3: the turn limit stops between turns; a resume under the same limit stops again, a raised one goes on."""
     script = [asks(call("a")), asks(call("b")), says("Done.")]
     stopped = "[stopped] turns=1 tokens_used=15 unknowns=0 reason: the limit of 1 turns is reached; a resume may raise "
 
-    arguments = ("--tools", MODULE, "--script", write_script(tmp_path, *script), "--turns-max", "1")
-    assert (3, f"{stopped}turns_max") == forked(*arguments, cwd=tmp_path).end
-    assert (3, f"{stopped}turns_max") == resume(tmp_path, *script)
+    arguments = ("--tools", MODULE, "--script", write_script(fast_path, *script), "--turns-max", "1")
+    assert (3, f"{stopped}turns_max") == forked(*arguments, cwd=fast_path).end
+    assert (3, f"{stopped}turns_max") == resume(fast_path, *script)
 
-    ended = resume(tmp_path, *script, options=("--turns-max", "9" * 40))
+    ended = resume(fast_path, *script, options=("--turns-max", "9" * 40))
 
     assert (0, '[done] turns=2 tokens_used=45 unknowns=0 answer="Done."') == ended
-    assert ["act a", "act b"] == effects(tmp_path)
+    assert ["act a", "act b"] == effects(fast_path)
 
 
-def test_refusal(tmp_path: Path) -> None:
+def test_refusal(fast_path: Path) -> None:
     """3: a refusal stops for good; a resume asks nothing, though the model would now answer."""
     refusal = body("refusal", stop_details={"type": "refusal", "category": "cyber"})
     told = "turns=0 tokens_used=0 unknowns=0 reason: the model refused (category 'cyber')"
 
-    assert (3, f"[stopped] {told}") == start(tmp_path, refusal)
-    assert (3, f"[stopped] {told}; a resume asks nothing") == resume(tmp_path, says("Here you are."))
+    assert (3, f"[stopped] {told}") == start(fast_path, refusal)
+    assert (3, f"[stopped] {told}; a resume asks nothing") == resume(fast_path, says("Here you are."))
 
 
 STOPS: dict[str, tuple[Any, str]] = {
@@ -92,32 +92,32 @@ STOPS: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize(("response", "reason"), STOPS.values(), ids=STOPS)
-def test_response_not_taken(response: Any, reason: str, tmp_path: Path) -> None:
+def test_response_not_taken(response: Any, reason: str, fast_path: Path) -> None:
     """3: a response that is cut, unknown or breaks the protocol runs nothing; a resume asks again and finishes."""
-    status, last_line = start(tmp_path, response)
+    status, last_line = start(fast_path, response)
 
     assert 3 == status
     assert f"[stopped] turns=0 tokens_used=0 unknowns=0 reason: {reason}" in last_line
     assert (0, '[done] turns=1 tokens_used=30 unknowns=0 answer="Done."') == resume(
-        tmp_path, asks(call("a")), says("Done.")
+        fast_path, asks(call("a")), says("Done.")
     )
-    assert ["act a"] == effects(tmp_path)
+    assert ["act a"] == effects(fast_path)
 
 
-def test_odd_usage_is_no_stop(tmp_path: Path) -> None:
+def test_odd_usage_is_no_stop(fast_path: Path) -> None:
     """A body whose usage is missing or nonsense is a response all the same; it counts nothing."""
     script = [asks(call("a"), usage=None), asks(call("b"), usage={"input_tokens": "many"}), says("Done.", usage=[])]
 
-    assert (0, '[done] turns=2 tokens_used=0 unknowns=0 answer="Done."') == start(tmp_path, *script)
+    assert (0, '[done] turns=2 tokens_used=0 unknowns=0 answer="Done."') == start(fast_path, *script)
 
 
-def test_script_at_its_end(tmp_path: Path) -> None:
+def test_script_at_its_end(fast_path: Path) -> None:
     """3: past the end of a script the error says how long it is; a longer one goes on."""
     reason = "the script ends after 1 responses, and one more was asked for"
 
-    assert (3, f"[stopped] turns=1 tokens_used=15 unknowns=0 reason: {reason}") == start(tmp_path, asks(call("a")))
+    assert (3, f"[stopped] turns=1 tokens_used=15 unknowns=0 reason: {reason}") == start(fast_path, asks(call("a")))
     assert (0, '[done] turns=1 tokens_used=30 unknowns=0 answer="Done."') == resume(
-        tmp_path, asks(call("a")), says("Done.")
+        fast_path, asks(call("a")), says("Done.")
     )
 
 
@@ -130,30 +130,30 @@ def test_script_at_its_end(tmp_path: Path) -> None:
     ],
 )
 @both_stores
-def test_tool_that_ends_the_process(store: str, tool: str, status: int, why: str, tmp_path: Path) -> None:
+def test_tool_that_ends_the_process(store: str, tool: str, status: int, why: str, fast_path: Path) -> None:
     """3 or 130: what is no Exception passes through, and is never taken for a result; a resume says unknown."""
     script = [asks(call("a", tool)), says("Done.")]
-    arguments = ("--store", store, "--tools", MODULE, "--script", write_script(tmp_path, *script))
+    arguments = ("--store", store, "--tools", MODULE, "--script", write_script(fast_path, *script))
 
-    ended = forked(*arguments, cwd=tmp_path).end
+    ended = forked(*arguments, cwd=fast_path).end
 
     assert (status, f"[stopped] {why}; the state is as after a kill, --resume goes on") == ended
-    assert (0, '[done] turns=1 tokens_used=30 unknowns=1 answer="Done."') == resume(tmp_path, *script)
+    assert (0, '[done] turns=1 tokens_used=30 unknowns=1 answer="Done."') == resume(fast_path, *script)
 
 
 @both_stores
-def test_failing_write(store: str, tmp_path: Path) -> None:
+def test_failing_write(store: str, fast_path: Path) -> None:
     """3: a checkpoint that the disk will not take stops the run before any tool; with room again, a resume goes on."""
     script = [asks(call("a", padding="x" * 200_000)), says("Done.")]
-    arguments = ("--store", store, "--tools", MODULE, "--script", write_script(tmp_path, *script))
+    arguments = ("--store", store, "--tools", MODULE, "--script", write_script(fast_path, *script))
 
-    status, last_line = forked(*arguments, cwd=tmp_path, before=lambda: _limit_files(65_536)).end
+    status, last_line = forked(*arguments, cwd=fast_path, before=lambda: _limit_files(65_536)).end
 
     assert 3 == status
     assert last_line.startswith("[stopped] turns=1 tokens_used=15 unknowns=0 reason: could not write 'save-a' to ")
-    assert [] == effects(tmp_path)
-    assert (0, '[done] turns=1 tokens_used=30 unknowns=0 answer="Done."') == resume(tmp_path, *script)
-    assert ["act a"] == effects(tmp_path)
+    assert [] == effects(fast_path)
+    assert (0, '[done] turns=1 tokens_used=30 unknowns=0 answer="Done."') == resume(fast_path, *script)
+    assert ["act a"] == effects(fast_path)
 
 
 def _limit_files(size: int) -> None:
@@ -162,16 +162,16 @@ def _limit_files(size: int) -> None:
 
 @pytest.mark.parametrize("option", ["--resume", "--status"])
 @both_stores
-def test_missing(store: str, option: str, tmp_path: Path) -> None:
+def test_missing(store: str, option: str, fast_path: Path) -> None:
     """4: no directory, or nothing in it: nothing is made there, and the remedy is to start."""
-    (tmp_path / "empty").mkdir()
+    (fast_path / "empty").mkdir()
     for state in ("nowhere", "empty"):
-        before = snapshot(tmp_path)
-        status, last_line = forked(option, "--store", store, "--state", state, cwd=tmp_path).end
+        before = snapshot(fast_path)
+        status, last_line = forked(option, "--store", store, "--state", state, cwd=fast_path).end
 
         assert 4 == status
         assert re.fullmatch(rf"\[refused\] {state}: there is no .*; start a run first, without --resume", last_line)
-        assert before == snapshot(tmp_path)
+        assert before == snapshot(fast_path)
 
 
 def _truncate(path: Path) -> None:
@@ -207,38 +207,38 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
 
 @pytest.mark.parametrize(("damage", "says_why"), DAMAGE.values(), ids=DAMAGE)
 @pytest.mark.parametrize("file", ["checkpoint.json", "effects.json", "state.sqlite3"])
-def test_damaged(file: str, damage: Callable[[Path], object], says_why: str, tmp_path: Path) -> None:
+def test_damaged(file: str, damage: Callable[[Path], object], says_why: str, fast_path: Path) -> None:
     """4: state that is damaged, foreign or of another version is named, with the remedy, and left as it is."""
     store = "sqlite" if file == "state.sqlite3" else "json"
-    assert (0, DEMO_DONE) == forked("--store", store, cwd=tmp_path).end
-    damage(tmp_path / ".harness" / file)
-    before = snapshot(tmp_path)
+    assert (0, DEMO_DONE) == forked("--store", store, cwd=fast_path).end
+    damage(fast_path / ".harness" / file)
+    before = snapshot(fast_path)
 
     for option in ("--resume", "--resume-or-start", "--status"):
-        status, last_line = forked(option, cwd=tmp_path).end
+        status, last_line = forked(option, cwd=fast_path).end
 
         assert 4 == status
         assert last_line.startswith(f"[refused] .harness/{file}: ")
         assert says_why in last_line
-        assert before == snapshot(tmp_path)
+        assert before == snapshot(fast_path)
 
 
 @both_stores
-def test_other_mode(store: str, tmp_path: Path) -> None:
+def test_other_mode(store: str, fast_path: Path) -> None:
     """4: a run with started marks is not resumed without them."""
-    assert KILLED == forked("--store", store, cwd=tmp_path, crash_after="after-save-a").status
+    assert KILLED == forked("--store", store, cwd=fast_path, crash_after="after-save-a").status
 
-    status, last_line = forked("--resume", "--no-started-marks", cwd=tmp_path).end
+    status, last_line = forked("--resume", "--no-started-marks", cwd=fast_path).end
 
     assert 4 == status
     assert last_line.endswith(
         ": the run was started with started marks; resume it the way it was started, or start afresh"
     )
-    assert (0, DEMO_DONE) == forked("--resume", cwd=tmp_path).end
+    assert (0, DEMO_DONE) == forked("--resume", cwd=fast_path).end
 
 
-def test_statuses_of_a_real_process(tmp_path: Path) -> None:
+def test_statuses_of_a_real_process(fast_path: Path) -> None:
     """The process itself, not only `main`, exits with these statuses: 4, 2, 0."""
-    assert 4 == cold("--resume", cwd=tmp_path).status
-    assert 2 == cold("--resume", "--task", "x", cwd=tmp_path).status
-    assert (0, DEMO_DONE) == cold(cwd=tmp_path).end
+    assert 4 == cold("--resume", cwd=fast_path).status
+    assert 2 == cold("--resume", "--task", "x", cwd=fast_path).status
+    assert (0, DEMO_DONE) == cold(cwd=fast_path).end

@@ -67,50 +67,50 @@ def end_of(process: subprocess.Popen[str]) -> Ran:
 @pytest.mark.parametrize(
     ("signal_number", "status", "why"), [(signal.SIGINT, 130, "Ctrl-C"), (signal.SIGTERM, 143, "SIGTERM")]
 )
-def test_signal_inside_a_tool(signal_number: int, status: int, why: str, tmp_path: Path) -> None:
+def test_signal_inside_a_tool(signal_number: int, status: int, why: str, fast_path: Path) -> None:
     """130 and 143: a signal inside a tool is no result of it; the resume says unknown of that call, and only of it."""
-    with inside_a_tool(tmp_path) as process:
+    with inside_a_tool(fast_path) as process:
         process.send_signal(signal_number)
         ended = end_of(process).end
 
     assert (status, f"[stopped] {why}; the state is as after a kill, --resume goes on") == ended
-    assert (0, DONE_WITH_ONE_UNKNOWN) == forked("--resume", *TOOLS, cwd=tmp_path).end
-    assert ["act a", "wait w"] == effects(tmp_path)
+    assert (0, DONE_WITH_ONE_UNKNOWN) == forked("--resume", *TOOLS, cwd=fast_path).end
+    assert ["act a", "wait w"] == effects(fast_path)
 
 
 @both_stores
-def test_held_by_a_live_process(store: str, tmp_path: Path) -> None:
+def test_held_by_a_live_process(store: str, fast_path: Path) -> None:
     """4: a live process keeps everyone else out, may be looked at, and a kill from outside lets the next one in."""
-    with inside_a_tool(tmp_path, "--store", store) as process:
-        before = snapshot(tmp_path)
+    with inside_a_tool(fast_path, "--store", store) as process:
+        before = snapshot(fast_path)
         for options in (("--resume",), ("--resume-or-start",), ()):
-            refused = forked(*options, *TOOLS, cwd=tmp_path).end
+            refused = forked(*options, *TOOLS, cwd=fast_path).end
             why = "a live process owns this run; wait for it to end, or end it; the lock goes with the process"
 
             assert (4, f"[refused] .harness: {why}") == refused
 
         status = "[status] running turn=1 pending=act(finished),wait(started) unknowns=none"
 
-        assert (0, status) == forked("--status", cwd=tmp_path).end
-        assert before == snapshot(tmp_path)
+        assert (0, status) == forked("--status", cwd=fast_path).end
+        assert before == snapshot(fast_path)
 
         process.kill()
 
         assert ["[turn 1][save A] pending=act,wait"] == end_of(process).lines
         assert -signal.SIGKILL == process.returncode
-    assert (0, DONE_WITH_ONE_UNKNOWN) == forked("--resume", *TOOLS, cwd=tmp_path).end
-    assert ["act a", "wait w"] == effects(tmp_path)
+    assert (0, DONE_WITH_ONE_UNKNOWN) == forked("--resume", *TOOLS, cwd=fast_path).end
+    assert ["act a", "wait w"] == effects(fast_path)
 
 
 @both_stores
-def test_status_while_the_owner_writes(store: str, tmp_path: Path) -> None:
+def test_status_while_the_owner_writes(store: str, fast_path: Path) -> None:
     """Files of different moments are not taken for damage, nor for a state that never was: status looks again."""
-    early, late = tmp_path / "early", tmp_path / "late"
-    assert KILLED == forked("--store", store, "--state", "early", cwd=tmp_path, crash_after="after-save-b:2").status
+    early, late = fast_path / "early", fast_path / "late"
+    assert KILLED == forked("--store", store, "--state", "early", cwd=fast_path, crash_after="after-save-b:2").status
     shutil.copytree(early, late)
-    assert (0, DEMO_DONE) == forked("--resume", "--state", "late", cwd=tmp_path).end
+    assert (0, DEMO_DONE) == forked("--resume", "--state", "late", cwd=fast_path).end
 
-    seen = forked("--status", "--state", "early", cwd=tmp_path, before=lambda: _owner_finishes(early, late))
+    seen = forked("--status", "--state", "early", cwd=fast_path, before=lambda: _owner_finishes(early, late))
 
     assert (0, "[status] done turn=3 pending=none unknowns=none") == seen.end
 
@@ -147,37 +147,37 @@ def _close_streams() -> None:
 
 
 @pytest.mark.parametrize("lose", [_break_stdout, _close_streams])
-def test_without_stdout(lose: Callable[[], None], tmp_path: Path) -> None:
+def test_without_stdout(lose: Callable[[], None], fast_path: Path) -> None:
     """A stdout that is gone or was never there changes nothing: a run ends with 0, and a kill is a kill."""
     for crash_after in ("save-a.half-written:2", "after-effect-write:3"):
-        assert KILLED == forked(cwd=tmp_path, crash_after=crash_after, before=lose).status
-    assert 0 == forked("--resume", cwd=tmp_path, before=lose).status
-    assert 1 == len(report_ids(tmp_path))
+        assert KILLED == forked(cwd=fast_path, crash_after=crash_after, before=lose).status
+    assert 0 == forked("--resume", cwd=fast_path, before=lose).status
+    assert 1 == len(report_ids(fast_path))
 
 
-def test_reader_that_leaves(tmp_path: Path) -> None:
+def test_reader_that_leaves(fast_path: Path) -> None:
     """`| head -1` shows the first line, and the run goes on to its end."""
     script = '{ "$0" -m harness; echo "status $?" >&2; } | head -1'
     command = ["sh", "-c", script, PYTHON_M_HARNESS[0]]
-    shell = subprocess.run(command, cwd=tmp_path, env=cold_env(), capture_output=True, text=True, check=False)
+    shell = subprocess.run(command, cwd=fast_path, env=cold_env(), capture_output=True, text=True, check=False)
 
     assert ("[turn 1][save A] pending=read_notes\n", "status 0\n") == (shell.stdout, shell.stderr)
-    assert 1 == len(report_ids(tmp_path))
+    assert 1 == len(report_ids(fast_path))
 
 
-def test_no_file_gets_the_number_of_a_closed_stream(tmp_path: Path) -> None:
+def test_no_file_gets_the_number_of_a_closed_stream(fast_path: Path) -> None:
     """A file that a tool keeps open does not become stdout, and so does not get our lines."""
-    (tmp_path / "mine.py").write_text(f"log = open('tool.log', 'w')\nfrom {MODULE} import TOOLS\n")
-    script = write_script(tmp_path, asks(call("a")), says("Done."))
+    (fast_path / "mine.py").write_text(f"log = open('tool.log', 'w')\nfrom {MODULE} import TOOLS\n")
+    script = write_script(fast_path, asks(call("a")), says("Done."))
 
-    ran = forked("--tools", "mine.py", "--script", script, cwd=tmp_path, before=lambda: os.close(1))
+    ran = forked("--tools", "mine.py", "--script", script, cwd=fast_path, before=lambda: os.close(1))
 
-    assert (0, "") == (ran.status, (tmp_path / "tool.log").read_text())
+    assert (0, "") == (ran.status, (fast_path / "tool.log").read_text())
 
 
-def test_what_tools_print_comes_before_the_last_line(tmp_path: Path) -> None:
+def test_what_tools_print_comes_before_the_last_line(fast_path: Path) -> None:
     """A tool's prints stand where it ran, not behind the last line; lost with stdout, they change no exit status."""
-    script = write_script(tmp_path, asks(call("a", "shout")), says("Done."))
+    script = write_script(fast_path, asks(call("a", "shout")), says("Done."))
     options = ("--tools", MODULE, "--script", script)
 
     assert [
@@ -185,8 +185,8 @@ def test_what_tools_print_comes_before_the_last_line(tmp_path: Path) -> None:
         "the tool was here",
         "[turn 1][save B]",
         '[done] turns=1 tokens_used=30 unknowns=0 answer="Done."',
-    ] == cold(*options, cwd=tmp_path).lines
-    assert (0, "") == _status_and_out(forked(*options, "--state", "again", cwd=tmp_path, before=_break_stdout))
+    ] == cold(*options, cwd=fast_path).lines
+    assert (0, "") == _status_and_out(forked(*options, "--state", "again", cwd=fast_path, before=_break_stdout))
 
 
 def _status_and_out(ran: Ran) -> tuple[int, str]:

@@ -62,16 +62,16 @@ COMBINATIONS = [
 
 
 @pytest.mark.parametrize(("options", "says_why"), COMBINATIONS)
-def test_wrong_options(options: tuple[str, ...], says_why: str, tmp_path: Path) -> None:
+def test_wrong_options(options: tuple[str, ...], says_why: str, fast_path: Path) -> None:
     """Options that cannot mean anything are refused before anything is done."""
-    write_script(tmp_path, says("Done."))
-    check_wrong(tmp_path, options, says_why)
+    write_script(fast_path, says("Done."))
+    check_wrong(fast_path, options, says_why)
 
 
-def test_live_without_a_key(tmp_path: Path) -> None:
+def test_live_without_a_key(fast_path: Path) -> None:
     """`--live` without an API key says so; an empty one is none."""
-    check_wrong(tmp_path, ("--live",), "--live needs ANTHROPIC_API_KEY in the environment")
-    check_wrong(tmp_path, ("--live",), "--live needs ANTHROPIC_API_KEY", {"ANTHROPIC_API_KEY": ""})
+    check_wrong(fast_path, ("--live",), "--live needs ANTHROPIC_API_KEY in the environment")
+    check_wrong(fast_path, ("--live",), "--live needs ANTHROPIC_API_KEY", {"ANTHROPIC_API_KEY": ""})
 
 
 CRASH_AFTERS = {
@@ -88,9 +88,9 @@ CRASH_AFTERS = {
 
 
 @pytest.mark.parametrize(("crash_after", "says_why"), CRASH_AFTERS.items(), ids=map(str, range(len(CRASH_AFTERS))))
-def test_wrong_crash_after(crash_after: str, says_why: str, tmp_path: Path) -> None:
+def test_wrong_crash_after(crash_after: str, says_why: str, fast_path: Path) -> None:
     """CRASH_AFTER that names no crash point, or no n, is refused: a kill that can never come would look survived."""
-    check_wrong(tmp_path, (), says_why, {"CRASH_AFTER": crash_after})
+    check_wrong(fast_path, (), says_why, {"CRASH_AFTER": crash_after})
 
 
 TOOL_FILES = {
@@ -107,17 +107,17 @@ TOOL_FILES = {
 
 
 @pytest.mark.parametrize(("source", "says_why"), TOOL_FILES.values(), ids=TOOL_FILES)
-def test_wrong_tools_file(source: str, says_why: str, tmp_path: Path) -> None:
+def test_wrong_tools_file(source: str, says_why: str, fast_path: Path) -> None:
     """A tools file that cannot be used is named with what is wrong, whatever it raises."""
-    (tmp_path / "mine.py").write_text(source)
-    options = ("--tools", "./mine.py", "--script", write_script(tmp_path, says("Done.")))
-    check_wrong(tmp_path, options, says_why)
+    (fast_path / "mine.py").write_text(source)
+    options = ("--tools", "./mine.py", "--script", write_script(fast_path, says("Done.")))
+    check_wrong(fast_path, options, says_why)
 
 
 @pytest.mark.parametrize("where", ["missing.py", "no.such.module", "./here", "", "script.json", "."])
-def test_no_tools_file(where: str, tmp_path: Path) -> None:
+def test_no_tools_file(where: str, fast_path: Path) -> None:
     """A tools file or module that is not there is named."""
-    check_wrong(tmp_path, ("--tools", where, "--script", write_script(tmp_path, says("Done."))), f"--tools {where}: ")
+    check_wrong(fast_path, ("--tools", where, "--script", write_script(fast_path, says("Done."))), f"--tools {where}: ")
 
 
 SCRIPTS = {
@@ -131,16 +131,16 @@ SCRIPTS = {
 
 
 @pytest.mark.parametrize(("text", "says_why"), SCRIPTS.values(), ids=SCRIPTS)
-def test_wrong_script(text: str, says_why: str, tmp_path: Path) -> None:
+def test_wrong_script(text: str, says_why: str, fast_path: Path) -> None:
     """A script that is no JSON list of bodies is named, with what it should be."""
-    (tmp_path / "wrong.json").write_text(text)
-    check_wrong(tmp_path, ("--script", "wrong.json"), f"script 'wrong.json' {says_why}")
+    (fast_path / "wrong.json").write_text(text)
+    check_wrong(fast_path, ("--script", "wrong.json"), f"script 'wrong.json' {says_why}")
 
 
 @pytest.mark.parametrize("script", ["missing.json", ".", ""])
-def test_no_script(script: str, tmp_path: Path) -> None:
+def test_no_script(script: str, fast_path: Path) -> None:
     """A script that is not there is named."""
-    check_wrong(tmp_path, ("--script", script), f"script {script!r} cannot be read: ")
+    check_wrong(fast_path, ("--script", script), f"script {script!r} cannot be read: ")
 
 
 RESUMES = [
@@ -155,28 +155,28 @@ RESUMES = [
 
 @pytest.mark.parametrize(("started", "resumed", "says_why"), RESUMES)
 def test_resumed_as_another_run(
-    started: tuple[str, ...], resumed: tuple[str, ...], says_why: str, tmp_path: Path
+    started: tuple[str, ...], resumed: tuple[str, ...], says_why: str, fast_path: Path
 ) -> None:
     """A run resumed with another model than it was started with, or with none of its tools, is refused."""
-    write_script(tmp_path, says("Done."))
-    assert 137 == forked(*started, cwd=tmp_path, crash_after="after-start-save").status
+    write_script(fast_path, says("Done."))
+    assert 137 == forked(*started, cwd=fast_path, crash_after="after-start-save").status
 
-    check_wrong(tmp_path, ("--resume", *resumed), says_why, KEY)
+    check_wrong(fast_path, ("--resume", *resumed), says_why, KEY)
 
 
-def test_resume_or_start_with_another_task(tmp_path: Path) -> None:
+def test_resume_or_start_with_another_task(fast_path: Path) -> None:
     """A supervisor that asks for another task than the run's is told so, rather than given the wrong work."""
-    options = ("--resume-or-start", "--script", write_script(tmp_path, says("Done.")), "--task")
-    assert 0 == forked(*options, "one", cwd=tmp_path).status
+    options = ("--resume-or-start", "--script", write_script(fast_path, says("Done.")), "--task")
+    assert 0 == forked(*options, "one", cwd=fast_path).status
 
-    check_wrong(tmp_path, (*options, "two"), "task='two': the run to resume has task 'one'")
+    check_wrong(fast_path, (*options, "two"), "task='two': the run to resume has task 'one'")
 
 
-def test_undecodable_arguments_of_a_real_process(tmp_path: Path) -> None:
+def test_undecodable_arguments_of_a_real_process(fast_path: Path) -> None:
     """Bytes that are no text come through the real command line without a traceback."""
-    write_script(tmp_path, says("Done."))
+    write_script(fast_path, says("Done."))
     command = [*map(os.fsencode, PYTHON_M_HARNESS), b"--script", b"script.json", b"--task", b"caf\xe9 \xff"]
-    done = subprocess.run(command, cwd=tmp_path, env=cold_env(), capture_output=True, check=False)
+    done = subprocess.run(command, cwd=fast_path, env=cold_env(), capture_output=True, check=False)
 
     status, last_line = Ran(done.returncode, done.stdout.decode(), done.stderr.decode()).end
 

@@ -61,12 +61,12 @@ def scenarios(label: str) -> list[Scenario]:
 
 
 @pytest.mark.parametrize(("store", "label"), EVERY_LABEL)
-def test_killed_at_every_label(store: str, label: str, tmp_path: Path) -> None:
+def test_killed_at_every_label(store: str, label: str, fast_path: Path) -> None:
     """A kill at any crash point, the 1st, 2nd and 3rd time it is passed, costs nothing and repeats nothing."""
     for number, scenario in enumerate(scenarios(label)):
         passes = 0
         for n in (1, 2, 3):
-            directory = tmp_path / f"{number}-{n}"
+            directory = fast_path / f"{number}-{n}"
             ran = life(scenario, store, f"{label}:{n}", directory)
             if ran.status != KILLED:
                 assert f"was not reached: this life passed it {n - 1} times" in ran.err
@@ -104,9 +104,9 @@ def check_recovery(scenario: Scenario, store: str, label: str, directory: Path) 
 
 
 @pytest.mark.parametrize("store", STORES)
-def test_documented_example(store: str, tmp_path: Path) -> None:
+def test_documented_example(store: str, fast_path: Path) -> None:
     """The example of the documentation prints what it says there, line by line."""
-    killed = forked("--store", store, cwd=tmp_path, crash_after="after-effect-write:3")
+    killed = forked("--store", store, cwd=fast_path, crash_after="after-effect-write:3")
 
     assert [
         "[turn 1][save A] pending=read_notes",
@@ -118,8 +118,8 @@ def test_documented_example(store: str, tmp_path: Path) -> None:
     ] == killed.lines
     assert KILLED == killed.status
 
-    [tool_use_id] = report_ids(tmp_path)
-    resumed = forked("--resume", cwd=tmp_path)
+    [tool_use_id] = report_ids(fast_path)
+    resumed = forked("--resume", cwd=fast_path)
 
     assert [
         "[resume] turn=3 pending=write_report",
@@ -129,29 +129,29 @@ def test_documented_example(store: str, tmp_path: Path) -> None:
         DEMO_DONE,
     ] == resumed.lines
     assert 0 == resumed.status
-    assert [tool_use_id] == report_ids(tmp_path)
+    assert [tool_use_id] == report_ids(fast_path)
 
 
 @pytest.mark.parametrize(
     ("store", "crash_after"),
     [("json", "after-effect-write:3"), ("json", "save-b.written:3"), ("sqlite", "after-tool:3")],
 )
-def test_killed_in_a_process_of_its_own(store: str, crash_after: str, tmp_path: Path) -> None:
+def test_killed_in_a_process_of_its_own(store: str, crash_after: str, fast_path: Path) -> None:
     """What the forks show holds for real processes: the kernel says signal 9, and a cold resume goes on."""
     command = [*PYTHON_M_HARNESS, "--store", store]
-    killed = subprocess.run(command, cwd=tmp_path, env=cold_env(crash_after), capture_output=True, check=False)
+    killed = subprocess.run(command, cwd=fast_path, env=cold_env(crash_after), capture_output=True, check=False)
 
     assert -9 == killed.returncode
     assert f"[kill] {crash_after}" == killed.stdout.decode().splitlines()[-1]
 
-    assert (0, DEMO_DONE) == cold("--resume", cwd=tmp_path).end
-    assert 1 == len(report_ids(tmp_path))
+    assert (0, DEMO_DONE) == cold("--resume", cwd=fast_path).end
+    assert 1 == len(report_ids(fast_path))
 
 
-def test_killed_as_a_shell_sees_it(tmp_path: Path) -> None:
+def test_killed_as_a_shell_sees_it(fast_path: Path) -> None:
     """A shell shows exit status 137."""
     script = '"$0" -m harness; echo "status $?"'
     command = ["sh", "-c", script, PYTHON_M_HARNESS[0]]
-    shell = subprocess.run(command, cwd=tmp_path, env=cold_env("after-save-a"), capture_output=True, check=False)
+    shell = subprocess.run(command, cwd=fast_path, env=cold_env("after-save-a"), capture_output=True, check=False)
 
     assert ["[kill] after-save-a:1", "status 137"] == shell.stdout.decode().splitlines()

@@ -1,0 +1,216 @@
+"""What other people's scripts rely on: status, supervision, crash points, stores, state directories, help."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from crashtests.unit.bodies import asks, call, says
+from crashtests.unit.cli import DEMO_DONE, KILLED, forked, report_ids, snapshot, write_script
+from crashtests.unit.cli_tools import MODULE, effects
+from harness.crash import crash_points, parse_crash_after
+
+STORES = ("json", "sqlite")
+both_stores = pytest.mark.parametrize("store", STORES)
+
+
+@pytest.mark.parametrize(
+    ("crash_after", "status"),
+    [
+        ("after-start-save", "running turn=0 pending=none"),
+        ("after-save-a:3", "running turn=3 pending=write_report(not recorded)"),
+        ("after-started-mark", "running turn=3 pending=write_report(started)"),
+        ("after-effect-write:3", "running turn=3 pending=write_report(finished)"),
+        ("after-save-b:3", "running turn=3 pending=none"),
+        ("after-final-save", "done turn=3 pending=none"),
+    ],
+)
+@both_stores
+def test_status(store: str, crash_after: str, status: str, fast_path: Path) -> None:
+    """`--status` says how far the run is and what is known of each pending call, and changes nothing."""
+    assert KILLED == forked("--store", store, cwd=fast_path, crash_after=crash_after).status
+    before = snapshot(fast_path)
+
+    for options in ((), ("--live",)):  # a supervisor adds --status to its own command line
+        assert (0, f"[status] {status} unknowns=none") == forked("--status", *options, cwd=fast_path).end
+    assert before == snapshot(fast_path)
+
+
+@both_stores
+def test_status_of_unknowns_and_stops(store: str, fast_path: Path) -> None:
+    """`--status` names the calls whose state nobody knows, and says why a run stopped."""
+    cut = {"content": [], "stop_reason": "max_tokens"}
+    script = write_script(fast_path, asks(call("a"), call("b")), cut)
+    run = ("--tools", MODULE, "--script", script, "--store", store)
+    assert KILLED == forked(*run, cwd=fast_path, crash_after="after-tool").status
+    assert KILLED == forked("--resume", *run, cwd=fast_path, crash_after="after-effect-write").status
+
+    assert (0, "[status] running turn=1 pending=act(finished),act(not recorded) unknowns=a") == forked(
+        "--status", cwd=fast_path
+    ).end
+
+    assert 3 == forked("--resume", *run, cwd=fast_path).status
+
+    why = "the response was cut short: stop_reason 'max_tokens'"
+    stopped = f"[status] stopped turn=1 pending=none unknowns=a reason: {why}"
+
+    assert (0, stopped) == forked("--status", cwd=fast_path).end
+    assert ["act a", "act b"] == effects(fast_path)
+
+
+@both_stores
+def test_supervisor(store: str, fast_path: Path) -> None:
+    """The same command line again and again, each life killed elsewhere, comes to 0 with everything done once."""
+    every_fifth = list(crash_points(store))[::5]
+    runs, kills = 0, 0
+    while every_fifth:
+        directory = fast_path / str(runs)
+        directory.mkdir()
+        status = KILLED
+        while status == KILLED:
+            crash_after = every_fifth.pop(0) if every_fifth else None
+            ran = forked("--resume-or-start", "--store", store, cwd=directory, crash_after=crash_after)
+            status = ran.status
+            kills += status == KILLED
+
+        assert (0, DEMO_DONE) == ran.end
+        assert 1 == len(report_ids(directory))
+        runs += 1
+
+    assert kills >= 5
+    assert (0, DEMO_DONE) == forked("--resume-or-start", cwd=directory).end
+    assert 1 == len(report_ids(directory))
+
+
+@both_stores
+def test_list_crash_points(store: str, fast_path: Path) -> None:
+    """A line each: the label, then what is on disk; every one can be given to CRASH_AFTER."""
+    listed = forked("--list-crash-points", "--store", store, cwd=fast_path)
+    rows = [(line.split()[0], line.split(maxsplit=1)[1]) for line in listed.lines]
+
+    assert (0, "") == (listed.status, listed.err)
+    assert crash_points(store) == dict(rows)
+    assert [(label, 1) for label, _ in rows] == [parse_crash_after(label) for label, _ in rows]
+    assert {} == snapshot(fast_path)
+
+
+def test_crash_point_that_is_not_reached(fast_path: Path) -> None:
+    """A kill that was armed and did not happen is told on stderr, since a test that relies on it would be vacuous."""
+    ran = forked(cwd=fast_path, crash_after="after-tool:4")
+
+    assert (0, DEMO_DONE) == ran.end
+    assert "warning: CRASH_AFTER=after-tool:4 was not reached: this life passed it 3 times\n" == ran.err
+
+
+@both_stores
+def test_without_started_marks(store: str, fast_path: Path) -> None:
+    """The lesson's own protocol: a pending side effect may always have begun; it is stored with the run."""
+    run = ("--tools", MODULE, "--script", write_script(fast_path, asks(call("a")), says("Done.")), "--store", store)
+    start = forked(*run, "--no-started-marks", cwd=fast_path, crash_after="after-save-a")
+
+    assert KILLED == start.status
+
+    resumed = forked("--resume", *run, cwd=fast_path)  # the run knows its protocol
+
+    assert (0, '[done] turns=1 tokens_used=30 unknowns=1 answer="Done."') == resumed.end
+    assert "name=act may have begun: its state is unknown, not running it again" in resumed.out
+    assert [] == effects(fast_path)
+
+
+def test_without_started_marks_no_mark_is_written(fast_path: Path) -> None:
+    """Without started marks the crash points of the mark are never passed."""
+    for label in ("after-started-mark", "started.renamed"):
+        ran = forked("--no-started-marks", "--state", label, cwd=fast_path, crash_after=label)
+
+        assert (0, f"warning: CRASH_AFTER={label}:1 was not reached: this life passed it 0 times\n") == (
+            ran.status,
+            ran.err,
+        )
+
+
+def test_store_that_is_there(fast_path: Path) -> None:
+    """The store is the one that is there; to ask for the other is refused, and names the way out."""
+    assert KILLED == forked("--store", "sqlite", cwd=fast_path, crash_after="after-save-a").status
+    before = snapshot(fast_path)
+
+    for options in (("--resume",), ("--status",), ()):
+        status, last_line = forked("--store", "json", *options, cwd=fast_path).end
+
+        why = "this directory holds a sqlite run; pass --store sqlite, or use another directory"
+
+        assert (4, f"[refused] .harness/state.sqlite3: {why}") == (status, last_line)
+    assert before == snapshot(fast_path)
+    assert list(crash_points("sqlite")) == [
+        line.split()[0] for line in forked("--list-crash-points", cwd=fast_path).lines
+    ]
+
+    afresh = forked(cwd=fast_path)
+
+    assert "[start] an earlier run was set aside in .harness/set-aside-1" == afresh.lines[0]
+    assert (0, DEMO_DONE) == afresh.end
+    assert (fast_path / ".harness/set-aside-1/state.sqlite3").exists()
+    assert not (fast_path / ".harness/checkpoint.json").exists()
+
+
+@pytest.mark.parametrize(
+    "state", ["a/b/c", "with spaces and 'quotes'", "./x/../y", "link/below", "link", "-leading", "caf\udce9", ".", "~"]
+)
+@both_stores
+def test_odd_state_directories(store: str, state: str, fast_path: Path) -> None:
+    """Nested, relative, linked, oddly named: a state directory is taken literally, made if missing, and private."""
+    (fast_path / "x").mkdir()
+    (fast_path / "elsewhere").mkdir(mode=0o700)
+    (fast_path / "link").symlink_to("elsewhere")
+    killed = forked(f"--state={state}", "--store", store, cwd=fast_path, crash_after="after-save-a:2")
+
+    assert KILLED == killed.status
+    assert (0, DEMO_DONE) == forked(f"--state={state}", "--resume", cwd=fast_path).end
+    assert 0o700 == (fast_path / state).stat().st_mode & 0o777
+    assert {"checkpoint.json", "state.sqlite3"} & set(os.listdir(fast_path / state))
+
+
+def _become_nobody() -> None:
+    """Root may write anywhere; whoever else runs the tests is nobody already."""
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setgid(65_534)
+        os.setuid(65_534)
+
+
+def test_directory_that_may_not_be_written(fast_path: Path) -> None:
+    """3: nowhere to put the state is a failed write, and nothing was run; 4: state that may not be read is refused."""
+    script = write_script(fast_path, asks(call("a")), says("Done."))
+    (fast_path / "closed").mkdir()
+    (fast_path / "closed").chmod(0)
+    fast_path.chmod(0o555)
+    options = ("--tools", MODULE, "--script", script)
+    try:
+        unwritable = forked(*options, cwd=fast_path, before=_become_nobody).end
+        closed = [
+            forked(*options, *how, "--state", "closed", cwd=fast_path, before=_become_nobody).end
+            for how in ((), ("--resume",), ("--store", "sqlite", "--resume"))
+        ]
+    finally:
+        fast_path.chmod(0o755)
+        (fast_path / "closed").chmod(0o755)
+
+    why = "could not write 'directory' to .harness: [Errno 13] Permission denied: '.harness'"
+    assert (3, f"[stopped] {why}; what was saved before it is intact") == unwritable
+    assert [(4, "[refused] closed: may not be read; check its owner and permissions")] * 3 == closed
+    assert [] == effects(fast_path)
+
+
+def test_help(fast_path: Path) -> None:
+    """`--help` names every option, the exit statuses and the environment, and fits a terminal."""
+    shown = forked("--help", cwd=fast_path, env={"COLUMNS": "100"})
+    options = "resume resume-or-start status list-crash-points state store task tools script live model turns-max"
+
+    assert (0, "") == (shown.status, shown.err)
+    for option in (*options.split(), "no-started-marks"):
+        assert re.search(rf"^  --{option}\b", shown.out, re.MULTILINE), option
+    assert all(f"  {status} " in shown.out for status in (0, 2, 3, 4, 130, 143, 137))
+    assert "CRASH_AFTER=label[:n]" in shown.out
+    assert max(len(line) for line in shown.lines) <= 100
