@@ -33,9 +33,9 @@ def sent(made: Scene) -> list[dict[str, Any]]:
 
 
 @both_stores
-def test_a_task_without_tools_is_one_question(store_class: type[Store], tmp_path: Path) -> None:
+def test_a_task_without_tools_is_one_question(store_class: type[Store], fast_path: Path) -> None:
     """The answer is the text of the closing response, which is saved too."""
-    made = scene(tmp_path, store_class, says("hello"))
+    made = scene(fast_path, store_class, says("hello"))
     ended = made.live()
 
     assert ("done", "", "hello", 0, 15, ()) == (
@@ -45,10 +45,10 @@ def test_a_task_without_tools_is_one_question(store_class: type[Store], tmp_path
 
 
 @both_stores
-def test_calls_of_a_turn_run_in_order_and_are_answered_together(store_class: type[Store], tmp_path: Path) -> None:
+def test_calls_of_a_turn_run_in_order_and_are_answered_together(store_class: type[Store], fast_path: Path) -> None:
     """Every call of a turn runs, in the order asked for, and all results stand in one user message."""
     calls = [call("t1"), call("t2", "other"), call("t3")]
-    made = scene(tmp_path, store_class, asks(*calls), asks(call("t4")), says("done"))
+    made = scene(fast_path, store_class, asks(*calls), asks(call("t4")), says("done"))
     made.tools.append(made.world.tool("other"))
     ended = made.live()
 
@@ -65,9 +65,9 @@ def test_calls_of_a_turn_run_in_order_and_are_answered_together(store_class: typ
 
 
 @both_stores
-def test_an_unknown_tool_is_an_error_that_names_the_others(store_class: type[Store], tmp_path: Path) -> None:
+def test_an_unknown_tool_is_an_error_that_names_the_others(store_class: type[Store], fast_path: Path) -> None:
     """A tool that does not exist is answered, recorded as not run, and the task goes on."""
-    made = scene(tmp_path, store_class, asks(call("t1", "atc"), call("t2")), says("done"))
+    made = scene(fast_path, store_class, asks(call("t1", "atc"), call("t2")), says("done"))
     ended = made.live()
     answer = made.results()[0]
 
@@ -79,9 +79,9 @@ def test_an_unknown_tool_is_an_error_that_names_the_others(store_class: type[Sto
 
 @both_stores
 @pytest.mark.parametrize("effects", [0, 1], ids=["before its effect", "after its effect"])
-def test_a_tool_that_raises_has_an_outcome(store_class: type[Store], tmp_path: Path, effects: int) -> None:
+def test_a_tool_that_raises_has_an_outcome(store_class: type[Store], fast_path: Path, effects: int) -> None:
     """An exception is what the call came to: recorded, told to the model, and never a reason to run it again."""
-    made = scene(tmp_path, store_class, asks(call("t1"), call("t2")), says("done"))
+    made = scene(fast_path, store_class, asks(call("t1"), call("t2")), says("done"))
     act = made.world.tool("other")
 
     def run(arguments: dict[str, Any]) -> str:
@@ -109,9 +109,9 @@ ODD_BLOCKS = [
 
 
 @both_stores
-def test_every_block_goes_back_value_for_value(store_class: type[Store], tmp_path: Path) -> None:
+def test_every_block_goes_back_value_for_value(store_class: type[Store], fast_path: Path) -> None:
     """Thinking, redacted and server blocks, nulls and big numbers are saved and sent back exactly as they came."""
-    made = scene(tmp_path, store_class, asks(*ODD_BLOCKS), says("done"))
+    made = scene(fast_path, store_class, asks(*ODD_BLOCKS), says("done"))
     search = {"type": "web_search_20260209", "name": "web_search"}
     made.live(server_tools=[search])
     turn = {"role": "assistant", "content": ODD_BLOCKS}
@@ -134,10 +134,10 @@ class Forgetful(WorldModel):
 
 
 @both_stores
-def test_blocks_of_a_later_api_go_back_too(store_class: type[Store], tmp_path: Path) -> None:
+def test_blocks_of_a_later_api_go_back_too(store_class: type[Store], fast_path: Path) -> None:
     """A block of a type that nobody knows yet is kept, nulls included, and blank text beside it is left out."""
     future = {"type": "from_the_future", "text": None, "inner": [{"a": None}]}
-    made = scene(tmp_path, store_class)
+    made = scene(fast_path, store_class)
     made.model = Forgetful(made.world, [asks(text(""), future, call("t1"), text(" \n")), says("done")])
     made.live()
 
@@ -146,9 +146,9 @@ def test_blocks_of_a_later_api_go_back_too(store_class: type[Store], tmp_path: P
 
 @both_stores
 @pytest.mark.parametrize("blocks", [[], [text("")]], ids=["nothing", "blank"])
-def test_an_empty_end_is_an_empty_answer(store_class: type[Store], tmp_path: Path, blocks: list[Any]) -> None:
+def test_an_empty_end_is_an_empty_answer(store_class: type[Store], fast_path: Path, blocks: list[Any]) -> None:
     """A model that ends without a word has finished; an empty turn is never saved, since it could not be sent."""
-    made = scene(tmp_path, store_class, asks(text("working"), call("t1")), body("end_turn", *blocks))
+    made = scene(fast_path, store_class, asks(text("working"), call("t1")), body("end_turn", *blocks))
     ended = made.live()
 
     assert ("done", "", 30) == (ended.status, ended.answer, ended.tokens_used)
@@ -156,14 +156,14 @@ def test_an_empty_end_is_an_empty_answer(store_class: type[Store], tmp_path: Pat
 
 
 @both_stores
-def test_a_tool_cannot_change_the_history(store_class: type[Store], tmp_path: Path) -> None:
+def test_a_tool_cannot_change_the_history(store_class: type[Store], fast_path: Path) -> None:
     """A tool gets a copy of its input: what the model said stays what it said, and so does its hash."""
 
     def run(arguments: dict[str, Any]) -> Any:
         arguments["list"].append("changed")
         return arguments
 
-    made = scene(tmp_path, store_class, asks(call("t1", list=[])), says("done"))
+    made = scene(fast_path, store_class, asks(call("t1", list=[])), says("done"))
     made.tools = [Tool("act", "Acts.", SCHEMA, run)]
     made.live()
 
@@ -174,10 +174,10 @@ def test_a_tool_cannot_change_the_history(store_class: type[Store], tmp_path: Pa
 @both_stores
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit])
 def test_what_is_no_exception_passes_through(
-    store_class: type[Store], tmp_path: Path, error: type[BaseException]
+    store_class: type[Store], fast_path: Path, error: type[BaseException]
 ) -> None:
     """Ctrl-C and the like are never a tool's result: they end the life, and a resume finds what a kill leaves."""
-    made = scene(tmp_path, store_class, asks(call("t1"), call("t2")), says("done"))
+    made = scene(fast_path, store_class, asks(call("t1"), call("t2")), says("done"))
     act = made.tools[0]
 
     def run(arguments: dict[str, Any]) -> str:
@@ -207,10 +207,12 @@ class Down:
 
 @both_stores
 @pytest.mark.parametrize("answered", [0, 1], ids=["first request", "second request"])
-def test_a_model_that_fails_leaves_the_state_as_it_was(store_class: type[Store], tmp_path: Path, answered: int) -> None:
+def test_a_model_that_fails_leaves_the_state_as_it_was(
+    store_class: type[Store], fast_path: Path, answered: int
+) -> None:
     """The life stops and says why; nothing of the exchange is saved, and a resume asks again."""
     script = [asks(call("t1")), says("done")]
-    made = scene(tmp_path, store_class, *script)
+    made = scene(fast_path, store_class, *script)
     up = made.model
     made.model = Down() if answered == 0 else WorldModel(made.world, script[:1])
     ended = made.live()
@@ -226,10 +228,10 @@ def test_a_model_that_fails_leaves_the_state_as_it_was(store_class: type[Store],
 
 @both_stores
 def test_a_turn_that_began_is_finished_and_the_limit_comes_before_the_next(
-    store_class: type[Store], tmp_path: Path
+    store_class: type[Store], fast_path: Path
 ) -> None:
     """`turns_max` stops before a request, a resume may raise it, and what it was set to holds for the lives after."""
-    made = scene(tmp_path, store_class, *[asks(call(f"t{n}")) for n in range(5)], says("done"))
+    made = scene(fast_path, store_class, *[asks(call(f"t{n}")) for n in range(5)], says("done"))
     first = made.live(turns_max=2)
     same = made.live()
     raised = made.live(turns_max=3)
@@ -244,9 +246,9 @@ def test_a_turn_that_began_is_finished_and_the_limit_comes_before_the_next(
 
 @both_stores
 @pytest.mark.parametrize("turns_max", [0, -1])
-def test_a_limit_that_lets_nothing_happen_is_refused(store_class: type[Store], tmp_path: Path, turns_max: int) -> None:
+def test_a_limit_that_lets_nothing_happen_is_refused(store_class: type[Store], fast_path: Path, turns_max: int) -> None:
     """At least one turn must be allowed, or nothing is started."""
-    made = scene(tmp_path, store_class, says("done"))
+    made = scene(fast_path, store_class, says("done"))
 
     with pytest.raises(UsageError, match="turns_max"):
         made.live(turns_max=turns_max)

@@ -29,9 +29,9 @@ class OtherModel(WorldModel):
 
 
 @both_stores
-def test_every_life_sends_the_prefix_that_was_saved(store_class: type[Store], tmp_path: Path) -> None:
+def test_every_life_sends_the_prefix_that_was_saved(store_class: type[Store], fast_path: Path) -> None:
     """Model name, system prompt and tools go out as the first life sent them, though this life has others."""
-    made = scene(tmp_path, store_class)
+    made = scene(fast_path, store_class)
     made.live(system="Be brief.", turns_max=1, max_tokens=100)
     assert isinstance(made.model, WorldModel)
     first = made.model.requests[0]
@@ -50,9 +50,9 @@ def test_every_life_sends_the_prefix_that_was_saved(store_class: type[Store], tm
 
 
 @both_stores
-def test_a_finished_run_stays_finished(store_class: type[Store], tmp_path: Path) -> None:
+def test_a_finished_run_stays_finished(store_class: type[Store], fast_path: Path) -> None:
     """A resume of a finished run gives its answer again, asks nothing, runs nothing and writes nothing."""
-    made = scene(tmp_path, store_class)
+    made = scene(fast_path, store_class)
     ended = made.live()
     before = {p.name: p.read_bytes() for p in made.store.directory.iterdir()}
     made.tools = []
@@ -74,10 +74,10 @@ def test_a_finished_run_stays_finished(store_class: type[Store], tmp_path: Path)
     ids=["task", "system", "marks"],
 )
 def test_another_run_cannot_be_resumed_in_its_place(
-    store_class: type[Store], tmp_path: Path, options: dict[str, Any], error: type[Exception]
+    store_class: type[Store], fast_path: Path, options: dict[str, Any], error: type[Exception]
 ) -> None:
     """Asking for another task, prompt or protocol than the run has is refused, and nothing on disk changes."""
-    made = scene(tmp_path, store_class)
+    made = scene(fast_path, store_class)
     made.live(system="Be brief.", turns_max=1)
     before = {p.name: p.read_bytes() for p in made.store.directory.iterdir()}
 
@@ -88,9 +88,9 @@ def test_another_run_cannot_be_resumed_in_its_place(
 
 
 @both_stores
-def test_what_a_run_keeps_may_be_left_out(store_class: type[Store], tmp_path: Path) -> None:
+def test_what_a_run_keeps_may_be_left_out(store_class: type[Store], fast_path: Path) -> None:
     """Task, prompt and protocol need not be given again, and a resume takes the ones that were saved."""
-    made = scene(tmp_path, store_class, marks=False)
+    made = scene(fast_path, store_class, marks=False)
     made.live(system="Be brief.", turns_max=1)
     ended = made.live(task=None, resume=True, started_marks=None, turns_max=9)
 
@@ -100,10 +100,10 @@ def test_what_a_run_keeps_may_be_left_out(store_class: type[Store], tmp_path: Pa
 @both_stores
 @pytest.mark.parametrize(("resume", "error"), [(True, StateRefused), ("or-start", None), (False, None)])
 def test_where_nothing_is_there_only_a_start_can_go_on(
-    store_class: type[Store], tmp_path: Path, resume: Any, error: type[Exception] | None
+    store_class: type[Store], fast_path: Path, resume: Any, error: type[Exception] | None
 ) -> None:
     """A resume of nothing is refused and makes no directory; "or-start" starts."""
-    made = scene(tmp_path, store_class)
+    made = scene(fast_path, store_class)
     if error is not None:
         with pytest.raises(error):
             made.live(resume=resume)
@@ -117,9 +117,9 @@ def test_where_nothing_is_there_only_a_start_can_go_on(
     [{"task": ""}, {"task": " \n"}, {"task": None}, {"task": "a\ud800"}, {"system": ""}, {"system": "\udcb2"}],
     ids=repr,
 )
-def test_a_start_that_the_api_would_refuse_is_refused(tmp_path: Path, texts: dict[str, Any]) -> None:
+def test_a_start_that_the_api_would_refuse_is_refused(fast_path: Path, texts: dict[str, Any]) -> None:
     """A blank or unsendable task or prompt is found before anything is written."""
-    made = scene(tmp_path, STORES["json"])
+    made = scene(fast_path, STORES["json"])
 
     with pytest.raises(UsageError):
         made.live(**texts)
@@ -127,9 +127,9 @@ def test_a_start_that_the_api_would_refuse_is_refused(tmp_path: Path, texts: dic
 
 
 @both_stores
-def test_a_fresh_start_sets_the_run_aside_and_is_another_run(store_class: type[Store], tmp_path: Path) -> None:
+def test_a_fresh_start_sets_the_run_aside_and_is_another_run(store_class: type[Store], fast_path: Path) -> None:
     """Without resume the old pair is kept, said where, and nothing of it is used."""
-    made = scene(tmp_path, store_class)
+    made = scene(fast_path, store_class)
     said: list[str] = []
     first = made.live(turns_max=1)
     second = made.live(resume=False, say=said.append)
@@ -163,7 +163,7 @@ GONE_TEXT = "The tool 'act' is no longer available, so this call has no result."
 )
 def test_a_call_is_reconciled_by_what_its_tool_was(
     store_class: type[Store],
-    tmp_path: Path,
+    fast_path: Path,
     label: str,
     was: Effect,
     now: Effect | None,
@@ -171,7 +171,7 @@ def test_a_call_is_reconciled_by_what_its_tool_was(
     entries: int,
 ) -> None:
     """The class counts that the tool had when the call was made; a tool that is gone is not run, and not denied."""
-    made = scene(tmp_path, store_class, asks(call("t1")), says("done"))
+    made = scene(fast_path, store_class, asks(call("t1")), says("done"))
     made.tools = [made.world.tool(effect=was)]
     made.killed(label)
     made.tools = [made.world.tool(effect=now)] if now else [made.world.tool("other")]
@@ -184,9 +184,9 @@ def test_a_call_is_reconciled_by_what_its_tool_was(
 
 
 @both_stores
-def test_a_tool_that_came_later_does_not_answer_an_earlier_call(store_class: type[Store], tmp_path: Path) -> None:
+def test_a_tool_that_came_later_does_not_answer_an_earlier_call(store_class: type[Store], fast_path: Path) -> None:
     """A call of a tool that did not exist stays one, though a tool of that name exists by now."""
-    made = scene(tmp_path, store_class, asks(call("t1", "later")), says("done"))
+    made = scene(fast_path, store_class, asks(call("t1", "later")), says("done"))
     made.killed("after-save-a")
     made.tools.append(made.world.tool("later"))
     made.completed()

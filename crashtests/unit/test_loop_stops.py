@@ -42,10 +42,10 @@ def scene(path: Path, store_class: type[Store], *responses: Any) -> Scene:
 @both_stores
 @not_taken
 def test_what_is_not_taken_is_kept_beside_the_messages(
-    store_class: type[Store], tmp_path: Path, response: Any, why: str
+    store_class: type[Store], fast_path: Path, response: Any, why: str
 ) -> None:
     """The life stops with the reason, runs nothing, counts nothing; the response is kept, and a resume asks again."""
-    made = scene(tmp_path, store_class, FIRST, response)
+    made = scene(fast_path, store_class, FIRST, response)
     ended = made.live()
     left = made.saved
     made.model = WorldModel(made.world, [FIRST, asks(call("t4")), says("done")])
@@ -61,9 +61,9 @@ def test_what_is_not_taken_is_kept_beside_the_messages(
 
 
 @both_stores
-def test_a_response_that_json_cannot_hold_is_kept_as_text(store_class: type[Store], tmp_path: Path) -> None:
+def test_a_response_that_json_cannot_hold_is_kept_as_text(store_class: type[Store], fast_path: Path) -> None:
     """A NaN in a response stops the run, and can still be read beside the messages."""
-    made = scene(tmp_path, store_class, asks(call("t1", mean=float("nan"))))
+    made = scene(fast_path, store_class, asks(call("t1", mean=float("nan"))))
     ended = made.live()
 
     assert "protocol error: the content holds a NaN" in ended.reason
@@ -72,9 +72,9 @@ def test_a_response_that_json_cannot_hold_is_kept_as_text(store_class: type[Stor
 
 
 @both_stores
-def test_a_run_can_be_stopped_again_and_again(store_class: type[Store], tmp_path: Path) -> None:
+def test_a_run_can_be_stopped_again_and_again(store_class: type[Store], fast_path: Path) -> None:
     """Every resume asks once, and the messages do not grow by what was not taken."""
-    made = scene(tmp_path, store_class, FIRST, body("max_tokens", call("t2")))
+    made = scene(fast_path, store_class, FIRST, body("max_tokens", call("t2")))
     lives = [made.live() for _ in range(3)]
 
     assert ["stopped"] * 3 == [ended.status for ended in lives]
@@ -82,10 +82,10 @@ def test_a_run_can_be_stopped_again_and_again(store_class: type[Store], tmp_path
 
 
 @both_stores
-def test_a_refusal_is_final(store_class: type[Store], tmp_path: Path) -> None:
+def test_a_refusal_is_final(store_class: type[Store], fast_path: Path) -> None:
     """A refused run asks nothing ever again, drops what the refused turn held and says so each time."""
     refusal = body("refusal", text("I would"), call("t2"), stop_details={"type": "refusal", "category": "cyber"})
-    made = scene(tmp_path, store_class, FIRST, refusal)
+    made = scene(fast_path, store_class, FIRST, refusal)
     ended, again = made.live(), made.live()
 
     assert ["stopped", "stopped"] == [ended.status, again.status]
@@ -106,9 +106,9 @@ SEARCH = {"type": "web_search_20260209", "name": "web_search"}
 
 
 @both_stores
-def test_a_paused_turn_is_sent_back_unchanged(store_class: type[Store], tmp_path: Path) -> None:
+def test_a_paused_turn_is_sent_back_unchanged(store_class: type[Store], fast_path: Path) -> None:
     """The paused turn is saved, and the next request ends with it as it came; it is no turn of ours, but it costs."""
-    made = scene(tmp_path, store_class, paused(0), asks(call("t1")), says("done"))
+    made = scene(fast_path, store_class, paused(0), asks(call("t1")), says("done"))
     ended = made.live(server_tools=[SEARCH])
     assert isinstance(made.model, WorldModel)
 
@@ -118,10 +118,10 @@ def test_a_paused_turn_is_sent_back_unchanged(store_class: type[Store], tmp_path
 
 
 @both_stores
-def test_pauses_in_a_row_have_a_limit(store_class: type[Store], tmp_path: Path) -> None:
+def test_pauses_in_a_row_have_a_limit(store_class: type[Store], fast_path: Path) -> None:
     """Ten pauses in a row are sent back, the eleventh stops the run; a resume asks again and can go on."""
     pauses = [paused(n) for n in range(PAUSES_MAX)]
-    made = scene(tmp_path, store_class, *pauses, paused(10))
+    made = scene(fast_path, store_class, *pauses, paused(10))
     ended = made.live(server_tools=[SEARCH])
     left = made.saved
     stopped_again = made.live()
@@ -137,9 +137,9 @@ def test_pauses_in_a_row_have_a_limit(store_class: type[Store], tmp_path: Path) 
 
 
 @both_stores
-def test_a_kill_between_a_pause_and_its_return_loses_nothing(store_class: type[Store], tmp_path: Path) -> None:
+def test_a_kill_between_a_pause_and_its_return_loses_nothing(store_class: type[Store], fast_path: Path) -> None:
     """The paused turn is on disk before it is sent back, and the next life sends it."""
-    made = scene(tmp_path, store_class, paused(0), says("done"))
+    made = scene(fast_path, store_class, paused(0), says("done"))
     made.killed("before-model", 2)
     saved = made.messages
     ended, _ = made.completed()
@@ -149,9 +149,9 @@ def test_a_kill_between_a_pause_and_its_return_loses_nothing(store_class: type[S
 
 
 @pytest.mark.parametrize("usage", [None, {}, {"input_tokens": "3"}, {"output_tokens": 4, "server_tool_use": None}])
-def test_odd_usage_does_not_end_a_run(tmp_path: Path, usage: Any) -> None:
+def test_odd_usage_does_not_end_a_run(fast_path: Path, usage: Any) -> None:
     """What cannot be counted is not counted, and the task goes on."""
-    made = scene(tmp_path, STORES["json"], FIRST, says("done", usage=usage))
+    made = scene(fast_path, STORES["json"], FIRST, says("done", usage=usage))
     ended = made.live()
 
     assert ("done", 15 + (usage or {}).get("output_tokens", 0)) == (ended.status, ended.tokens_used)

@@ -211,9 +211,9 @@ def test_any_outcome_can_be_sent(outcome: Outcome) -> None:
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(outcome=OUTCOMES)
-def test_any_outcome_survives_its_store(store_class: type[Store], tmp_path: Path, outcome: Outcome) -> None:
+def test_any_outcome_survives_its_store(store_class: type[Store], fast_path: Path, outcome: Outcome) -> None:
     """What the ledger gives back is what was recorded, value for value."""
-    store, pending = store_class(tmp_path / "state"), Call("t1", "act", Effect.SIDE_EFFECT, {})
+    store, pending = store_class(fast_path / "state"), Call("t1", "act", Effect.SIDE_EFFECT, {})
     messages: list[Message] = [{"role": "user", "content": "Do it."}, {"role": "assistant", "content": [call("t1")]}]
     scene = Checkpoint("run", "Do it.", {}, True, 5, turns=1, pending=[pending], messages=messages)
     with store.owned(create=True):

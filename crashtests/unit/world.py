@@ -73,6 +73,9 @@ class World:
         self.note("verify", tool_use_id)
         raise TimeoutError("the ledger of the bank is down")
 
+    def verify_says_nothing(self, arguments: dict[str, Any], tool_use_id: str) -> Any:
+        self.note("verify", tool_use_id)
+
 
 class WorldModel:
     """A scripted model that takes requests as the API does: one that breaks a rule is an error, never answered.
