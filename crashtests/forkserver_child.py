@@ -126,11 +126,8 @@ def enter(server: int, lifeline: int, output: int, witness: int) -> None:
     global _witness
     os.setsid()
     forkserver_processes.die_with(server, lifeline)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.dup2(output, 1)
+    os.dup2(output, 1)  # stdin is the server's, and so is empty
     os.dup2(output, 2)
-    os.close(nothing)
     os.close(output)
     _witness = witness
 

@@ -6,6 +6,7 @@ it starts hold that open, so its end of file is their death, and nobody has to p
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import random
@@ -65,6 +66,7 @@ def announce_only(request: dict[str, Any]) -> None:
 
 def survive_die(request: dict[str, Any]) -> None:
     """Die as PID 1 does: not at all."""
+    print("never flushed", end="")
     os.kill = lambda _pid, _signal: None
     die("point:1")
 
@@ -91,6 +93,7 @@ def look(request: dict[str, Any]) -> None:
         "request_chars": len(json.dumps(request)),
         "prepared": prepared,
         "hash": hash("life"),
+        "collects_garbage": gc.isenabled(),
         "random": random.random(),
         "pid": os.getpid(),
     }
@@ -114,6 +117,8 @@ def start_others(request: dict[str, Any]) -> None:
                 if os.fork():
                     os._exit(0)
             _wait_for_ever(holding)
+        if kind == "daemon":
+            os.wait()  # for the process in between, which would else be one more survivor, or not
     if request.get("children_dead"):
         if os.fork() == 0:
             os._exit(0)

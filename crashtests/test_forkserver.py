@@ -28,7 +28,7 @@ LINUX_ONLY = pytest.mark.skipif(
 CLIENT = """
 import json, sys
 from crashtests.forkserver import ForkServer
-server = ForkServer("crashtests.forkserver_targets:perform")
+server = ForkServer("crashtests.forkserver_targets:perform", setup={"portable": sys.argv[2] == "True"})
 print(json.dumps([server.pid, str(server.root)]), flush=True)
 server.run(json.loads(sys.argv[1]))
 """
@@ -198,6 +198,7 @@ def test_unkillable(server: ForkServer) -> None:
     death = server.run({"do": "survive_die"})
 
     assert (death.exit_status, death.signal, death.witness, death.killed) == (137, None, "point:1", False)
+    assert death.output == ""
 
 
 @pytest.mark.parametrize("act", [announce, die])
@@ -300,6 +301,7 @@ def test_surroundings(either_server: ForkServer, tmp_path: Path) -> None:
     assert ["SIG_DFL" in handler for handler in seen["handlers"]] == [True, True, False]
     assert "default_int_handler" in seen["handlers"][2]
     assert len(seen["prepared"]) == 1
+    assert seen["collects_garbage"]
 
 
 def test_descriptors_of_the_server(either_server: ForkServer) -> None:
@@ -528,6 +530,12 @@ def test_root_with_something_in_it(tmp_path: Path) -> None:
     assert (tmp_path / "precious").exists()
 
 
+def test_out_of_reach_of_ctrl_c(server: ForkServer) -> None:
+    """A Ctrl-C at the terminal is for the client alone, which then ends the server in its own time."""
+    assert server.pid is not None
+    assert os.getsid(server.pid) == server.pid
+
+
 def test_closed() -> None:
     """Closing twice is closing once, and a closed server says so."""
     server = ForkServer(TARGET)
@@ -542,9 +550,11 @@ def test_closed() -> None:
 
 
 @contextlib.contextmanager
-def client_in_mid_life(request: dict[str, Any]) -> Iterator[tuple[subprocess.Popen[str], int, Path]]:
+def client_in_mid_life(
+    request: dict[str, Any], portable: bool
+) -> Iterator[tuple[subprocess.Popen[str], int, Path]]:
     with subprocess.Popen(
-        [sys.executable, "-c", CLIENT, json.dumps(request)],
+        [sys.executable, "-c", CLIENT, json.dumps(request), str(portable)],
         stdout=subprocess.PIPE,
         text=True,
         cwd=Path(__file__).parent.parent,
@@ -557,10 +567,11 @@ def client_in_mid_life(request: dict[str, Any]) -> Iterator[tuple[subprocess.Pop
             client.kill()
 
 
-def test_client_killed(fifo: Fifo) -> None:
+@pytest.mark.parametrize("portable", [False, True])
+def test_client_killed(fifo: Fifo, portable: bool) -> None:
     """A client killed in mid-life takes its server, the life, what that has started and the root with it."""
     request = {"do": "start_others", "children": 1, "then": "hang", "fifo": fifo.path}
-    with client_in_mid_life(request) as (client, _, root):
+    with client_in_mid_life(request, portable) as (client, _, root):
         assert fifo.next_pid() != fifo.next_pid()
         lock = os.open(root, os.O_RDONLY)
         client.kill()
@@ -586,17 +597,21 @@ def test_server_killed(fifo: Fifo, portable: bool) -> None:
 
 
 def test_server_killed_between_lives() -> None:
-    """A server that has died meanwhile is noticed by the next call."""
+    """A server that has died meanwhile is noticed by the next call, which kills no group long gone."""
     with ForkServer(TARGET) as server:
+        server.run({"do": "kill_announced"})
         assert server.pid is not None
+        assert os.pread(server._group_record.fileno(), 8, 0) == bytes(8)
         os.kill(server.pid, signal.SIGKILL)
         with pytest.raises(ForkServerError, match="signal 9"):
             server.run({})
 
 
-def test_client_and_server_killed(fifo: Fifo, server: ForkServer) -> None:
+@pytest.mark.parametrize("portable", [False, True])
+def test_client_and_server_killed(fifo: Fifo, server: ForkServer, portable: bool) -> None:
     """When both are killed the life goes; the next server to start removes their root, but none in use."""
-    with client_in_mid_life({"do": "start_others", "then": "hang", "fifo": fifo.path}) as (client, pid, root):
+    request = {"do": "start_others", "then": "hang", "fifo": fifo.path}
+    with client_in_mid_life(request, portable) as (client, pid, root):
         fifo.next_pid()
         client.send_signal(signal.SIGSTOP)  # else it would clean up after the server
         os.kill(pid, signal.SIGKILL)
@@ -618,7 +633,7 @@ def test_interrupted_client(fifo: Fifo) -> None:
 
     before = signal.signal(signal.SIGUSR1, interrupt)
     try:
-        with ForkServer(TARGET) as server:
+        with ForkServer(TARGET, life_timeout_s=60) as server:
             with pytest.raises(KeyboardInterrupt):
                 server.run(
                     {
