@@ -23,7 +23,12 @@ _PREFIX = "crashtests-forkserver-"
 
 
 def default_base() -> Path:
-    """Where roots go: memory where there is a tmpfs, since a life is mostly small files and their fsyncs."""
+    """Where roots go: memory where there is a tmpfs, since a life is mostly small files and their fsyncs.
+
+    CRASHTESTS_TMPDIR names another place, for a container whose /dev/shm is too small.
+    """
+    if chosen := os.environ.get("CRASHTESTS_TMPDIR"):
+        return Path(chosen).absolute()
     shm = Path("/dev/shm")
     return shm if shm.is_dir() and os.access(shm, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
 

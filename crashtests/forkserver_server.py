@@ -53,8 +53,7 @@ class Server:
 
     def load(self) -> None:
         """Load the target, unless lives are to be cold, and get ready to fork; may raise TargetError."""
-        # Should an import hang, the server dies of this alarm, whether or not there still is a client to
-        # notice.
+        # Should an import hang, the server dies of this, whether or not there still is a client to notice.
         signal.setitimer(signal.ITIMER_REAL, self._start["start_timeout_s"])
         if not self._start["cold"]:
             self._function = forkserver_child.load(self._start["target"], self._start["setup"])
@@ -62,13 +61,11 @@ class Server:
         # Else every life would print what the import has left in the buffers.
         sys.stdout.flush()
         sys.stderr.flush()
-        # All this comes after loading, so that the target can neither undo it nor lose children of its own by
-        # it.
+        # After loading, so that the target can neither undo this nor lose children of its own by it.
         self._kept = forkserver_processes.children()
         forkserver_processes.adopt_orphans()
         self._watch = forkserver_watch.new_watch(self._channel.fileno())
-        # Lives inherit these. What the target has done to them stands in the way of no life, nor what pytest
-        # had done.
+        # Lives inherit these, whatever the target, or pytest before it, has done to them.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
@@ -91,14 +88,13 @@ class Server:
             os.kill(self._life, signal.SIGKILL)
             os.waitpid(self._life, 0)
             forkserver_processes.end_stragglers(self._life, self._kept)
-        for pid in self._kept:
+        for pid in self._kept & forkserver_processes.children():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         forkserver_remove.remove_tree(self._start["root"])
 
     def _run(self, request: dict[str, Any]) -> dict[str, Any]:
-        # New files for each life: what has escaped from one must not be able to write into the records of the
-        # next.
+        # New files for each life: what has escaped from one must not write into the records of the next.
         output, witness = self._scratch("output"), self._scratch("witness")
         try:
             began = time.monotonic()
@@ -131,8 +127,7 @@ class Server:
         pid = os.fork()
         if pid == 0:
             self._be_life(request, output, witness)
-        # The client reads this if the server is killed: the kernel then kills the life, but not what the life
-        # started.
+        # For the client, if the server is killed: the kernel then kills the life, but not what that started.
         os.pwrite(self._group_record, pid.to_bytes(8, "big"), 0)
         return pid
 
@@ -192,6 +187,7 @@ def main() -> None:
         os.set_inheritable(descriptor, False)
     channel = socket.socket(fileno=channel_fd)
     start = forkserver_wire.receive(channel)
+    status = 0
     if start is not None:
         server = Server(channel, lock, group_record, start)
         try:
@@ -203,8 +199,9 @@ def main() -> None:
             pass
         except BaseException:
             sys.excepthook(*sys.exc_info())
+            status = 1
         finally:
             server.stop()
     # Not the interpreter's own way out: a thread that the target has started could hold that up for ever.
     sys.stderr.flush()
-    os._exit(0)
+    os._exit(status)

@@ -608,21 +608,28 @@ def test_server_killed_between_lives() -> None:
 
 
 @pytest.mark.parametrize("portable", [False, True])
-def test_client_and_server_killed(fifo: Fifo, server: ForkServer, portable: bool) -> None:
+def test_client_and_server_killed(
+    fifo: Fifo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, portable: bool
+) -> None:
     """When both are killed the life goes; the next server to start removes their root, but none in use."""
+    monkeypatch.setenv("CRASHTESTS_TMPDIR", str(tmp_path))  # where nobody else's start removes it first
     request = {"do": "start_others", "then": "hang", "fifo": fifo.path}
-    with client_in_mid_life(request, portable) as (client, pid, root):
+    with client_in_mid_life(request, portable) as (client, pid, stale):
         fifo.next_pid()
         client.send_signal(signal.SIGSTOP)  # else it would clean up after the server
-        os.kill(pid, signal.SIGKILL)
-        client.kill()
-        fifo.wait_for_end()
-        client.wait()
-
-        assert root.exists()
-        with ForkServer(TARGET):
-            assert not root.exists()
-            assert server.root.exists()
+        with ForkServer(TARGET) as other:
+            assert stale.parent == other.root.parent == tmp_path
+            assert stale.exists()
+            os.kill(pid, signal.SIGKILL)
+            client.kill()
+            fifo.wait_for_end()
+            lock = os.open(stale, os.O_RDONLY)
+            fcntl.flock(lock, fcntl.LOCK_EX)  # held until both are gone
+            os.close(lock)
+            assert stale.exists()
+            with ForkServer(TARGET):
+                assert not stale.exists()
+                assert other.root.exists()
 
 
 def test_interrupted_client(fifo: Fifo) -> None:
