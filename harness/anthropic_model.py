@@ -44,6 +44,6 @@ class AnthropicModel:
         except anthropic.APIStatusError as cause:
             raise ModelFailed(f"the API answered {cause.status_code}: {cause.message}") from cause
         # ValueError: a body that is no JSON, or a request the SDK will not send (max_tokens above 21,333).
-        # RecursionError: a body nested too deep to be read.
-        except (anthropic.AnthropicError, httpx2.HTTPError, ValueError, RecursionError) as cause:
+        # RecursionError: a body nested too deep to be read. TypeError: no credentials, or options it does not know.
+        except (anthropic.AnthropicError, httpx2.HTTPError, ValueError, RecursionError, TypeError) as cause:
             raise ModelFailed(f"the API could not be reached or understood: {cause}") from cause
