@@ -1,0 +1,238 @@
+"""`python -m harness --live`, through the real SDK, against a Messages API on loopback: killed and resumed."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crashtests.unit.bodies import asks, call, says
+from crashtests.unit.cli import (
+    DEMO_DONE,
+    DEMO_RESPONSES,
+    DEMO_SCRIPT,
+    KILLED,
+    cold,
+    forked,
+    report_ids,
+    snapshot,
+    write_script,
+)
+from crashtests.unit.cli_tools import MODULE, effects
+from crashtests.unit.loopback import MessagesApi, serving
+
+
+@pytest.fixture(scope="module", autouse=True)
+def sdk() -> Any:
+    """The SDK, imported once in the test process, so that its forks need not."""
+    import anthropic
+
+    import harness.anthropic_model  # noqa: F401
+
+    return anthropic
+
+
+@pytest.fixture
+def api() -> Iterator[MessagesApi]:
+    """The demonstration's script, as the API would answer it; it must never have been sent what it refuses."""
+    with serving(MessagesApi(DEMO_RESPONSES)) as api:
+        yield api
+
+    assert [] == api.refused
+
+
+@pytest.mark.parametrize(
+    ("crash_after", "asked"),
+    [
+        ("after-model:1", 5),
+        ("after-save-a:2", 4),
+        ("save-a.half-written:3", 5),
+        ("after-tool:3", 4),
+        ("after-effect-write:3", 4),
+        ("after-model:4", 5),
+    ],
+)
+def test_killed_and_resumed(crash_after: str, asked: int, api: MessagesApi, fast_path: Path) -> None:
+    """The API accepts every request after a kill, thinking blocks and all, and is asked once more at most."""
+    assert KILLED == forked("--live", cwd=fast_path, env=api.env(), crash_after=crash_after).status
+    assert (0, DEMO_DONE) == forked("--live", "--resume", cwd=fast_path, env=api.env()).end
+    assert 1 == len(report_ids(fast_path))
+    assert asked == len(api.requests)
+
+
+def test_killed_in_a_process_of_its_own(api: MessagesApi, fast_path: Path) -> None:
+    """What the forks show holds for a cold process, on the other store, by the command line of a supervisor."""
+    options = ("--live", "--store", "sqlite", "--resume-or-start")
+    killed = cold(*options, cwd=fast_path, env=api.env(), crash_after="after-started-mark")
+
+    assert (KILLED, "[kill] after-started-mark:1") == (killed.status, killed.lines[-1])
+    assert (0, DEMO_DONE) == forked(*options, cwd=fast_path, env=api.env()).end
+    assert 1 == len(report_ids(fast_path))
+    assert 4 == len(api.requests)
+
+
+def test_api_down(api: MessagesApi, fast_path: Path) -> None:
+    """3: an API that is down for all of the SDK's attempts stops the run; a resume asks again, and runs no tool."""
+    assert KILLED == forked("--live", cwd=fast_path, env=api.env(), crash_after="after-save-b:3").status
+    api.unavailable, asked, before = 3, api.attempts, snapshot(fast_path)
+
+    status, last_line = forked("--live", "--resume", cwd=fast_path, env=api.env()).end
+
+    assert 3 == status
+    assert last_line.startswith("[stopped] turns=3 tokens_used=3621 unknowns=0 reason: the API answered 529: ")
+    assert 3 == api.attempts - asked
+    assert before == snapshot(fast_path)
+    assert (0, DEMO_DONE) == forked("--live", "--resume", cwd=fast_path, env=api.env()).end
+    assert 1 == len(report_ids(fast_path))
+
+
+def test_api_that_recovers(api: MessagesApi, fast_path: Path) -> None:
+    """An API that is down for less than the SDK's attempts is not even noticed."""
+    api.unavailable = 2
+
+    assert (0, DEMO_DONE) == forked("--live", cwd=fast_path, env=api.env()).end
+    assert (4, 6) == (len(api.requests), api.attempts)
+
+
+def _do_not_sleep() -> None:
+    time.sleep = lambda seconds: None
+
+
+def test_nobody_there(api: MessagesApi, fast_path: Path) -> None:
+    """3: no connection at all, or no address that makes sense; the state waits for better times."""
+    for url in ("http://127.0.0.1:1", "http://[", "nonsense"):
+        env = api.env() | {"ANTHROPIC_BASE_URL": url}
+        status, last_line = forked("--live", cwd=fast_path, env=env, before=_do_not_sleep).end
+
+        assert 3 == status
+        assert "turns=0 tokens_used=0 unknowns=0 reason: the API could not be reached or understood" in last_line
+    assert (0, DEMO_DONE) == forked("--live", "--resume", cwd=fast_path, env=api.env()).end
+
+
+def test_wrong_key(api: MessagesApi, fast_path: Path) -> None:
+    """3: a key that the API does not know is what the API says it is."""
+    env = api.env() | {"ANTHROPIC_API_KEY": "another"}
+    status, last_line = forked("--live", cwd=fast_path, env=env).end
+
+    assert (3, True) == (status, "reason: the API answered 401: " in last_line)
+
+
+DEEP = b"[" * 900 + b"]" * 900
+BODIES = [
+    b"<html>Bad gateway</html>",
+    b'{"content": [{"type": "text", "te',
+    b"",
+    b"[]",
+    b"[" * 100_000,
+    b'{"stop_reason": "end_turn", "content": [{"type": "text", "text": "Hi.", "more": ' + DEEP + b"}]}",
+]
+
+
+def test_answers_that_are_none(api: MessagesApi, fast_path: Path) -> None:
+    """3: a 200 that is no Messages API response is no turn; a resume asks again, as often as it takes."""
+    for body in BODIES:
+        api.raw = body
+        status, last_line = forked("--live", "--resume-or-start", cwd=fast_path, env=api.env()).end
+
+        assert (3, True) == (status, last_line.startswith("[stopped] turns=0 tokens_used=0 unknowns=0 reason: "))
+    assert (0, DEMO_DONE) == forked("--live", "--resume", cwd=fast_path, env=api.env()).end
+
+
+def test_model_name(api: MessagesApi, fast_path: Path) -> None:
+    """`--model` names the model of every request; a resume keeps it, and is refused another."""
+    named = ("--live", "--model", "claude-sonnet-5-5")
+    assert KILLED == forked(*named, cwd=fast_path, env=api.env(), crash_after="after-save-b").status
+    other = forked("--live", "--resume", "--model", "claude-opus-5", cwd=fast_path, env=api.env()).end
+    why = "the run was started with 'claude-sonnet-5-5'; leave it out, or start afresh"
+
+    assert (2, f"[usage] --model claude-opus-5: {why}") == other
+    assert (0, DEMO_DONE) == forked("--live", "--resume", cwd=fast_path, env=api.env()).end
+    assert ["claude-sonnet-5-5"] * 4 == [request["model"] for request in api.requests]
+
+
+@pytest.mark.parametrize("name", ["", " ", "claude\udcff"])
+def test_model_name_that_is_none(name: str, api: MessagesApi, fast_path: Path) -> None:
+    """2: a model name that is blank or no text is wrong usage."""
+    status, last_line = forked("--live", "--model", name, cwd=fast_path, env=api.env()).end
+
+    assert (2, True) == (status, last_line.startswith(f"[usage] model name={name!r}"))
+    assert {} == snapshot(fast_path)
+
+
+def test_live_run_resumed_without_live(api: MessagesApi, fast_path: Path) -> None:
+    """2: a live run is not handed to a script; without a key it is not resumed at all."""
+    assert KILLED == forked("--live", cwd=fast_path, env=api.env(), crash_after="after-save-b").status
+    before = snapshot(fast_path)
+
+    for options in ((), ("--script", str(DEMO_SCRIPT))):
+        status, last_line = forked("--resume", *options, cwd=fast_path).end
+
+        assert (2, True) == (status, last_line.startswith("[usage] the run was started with --live (model 'claude-"))
+    assert (2, "[usage] --live needs ANTHROPIC_API_KEY in the environment") == forked(
+        "--live", "--resume", cwd=fast_path
+    ).end
+    assert before == snapshot(fast_path)
+
+
+SDK_TOOLS = f"""
+from anthropic import beta_tool
+from harness import Effect, Tool
+from {MODULE} import act
+
+@beta_tool
+def add(a: int, b: int = 1) -> str:
+    \"\"\"Add two numbers.
+
+    Args:
+        a: The first.
+        b: The second.
+    \"\"\"
+    act({{}})
+    return str(a + b)
+
+TOOLS = [Tool.from_sdk(add, effect=Effect.IDEMPOTENT)]
+"""
+
+
+def test_tools_of_the_sdk(fast_path: Path) -> None:
+    """A tools file may wrap what `@beta_tool` made; its arguments are checked, and its effect class holds."""
+    (fast_path / "mine.py").write_text(SDK_TOOLS)
+    script = write_script(fast_path, asks(call("x", "add", a="2", b=3), call("y", "add", a="two")), says("Done."))
+    run = ("--tools", "mine.py", "--script", script)
+
+    assert KILLED == forked(*run, cwd=fast_path, crash_after="after-tool").status
+    assert (0, '[done] turns=1 tokens_used=30 unknowns=0 answer="Done."') == forked("--resume", *run, cwd=fast_path).end
+
+    saved = json.loads((fast_path / ".harness/checkpoint.json").read_text())
+    results = saved["messages"][2]["content"]
+
+    assert ("5", False) == (results[0]["content"], "is_error" in results[0])
+    assert ("ValueError: Invalid arguments", True) == (results[1]["content"][:29], results[1]["is_error"])
+    assert ["act x", "act x"] == effects(fast_path)
+
+
+def test_the_server_refuses_what_the_api_refuses(sdk: Any) -> None:
+    """The fake can say no: an unanswered call is a 400 of the API's own shape, which the SDK understands."""
+    with serving(MessagesApi(DEMO_RESPONSES)) as api:
+        client = sdk.Anthropic(api_key=api.env()["ANTHROPIC_API_KEY"], base_url=api.url, max_retries=0)
+        use = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}}
+        messages = [
+            {"role": "user", "content": "Look."},
+            {"role": "assistant", "content": [use]},
+            {"role": "user", "content": "And?"},
+        ]
+        with pytest.raises(sdk.BadRequestError) as refused:
+            client.messages.create(
+                model="claude-opus-5-5",
+                max_tokens=100,
+                messages=messages,
+                tools=[{"name": "look", "input_schema": {"type": "object"}}],
+            )
+        client.close()
+
+    assert "toolu_1" in refused.value.message
+    assert [refused.value.body] == api.refused
