@@ -92,13 +92,13 @@ class Death:
 class ForkServer:
     """One target loaded in one server process; a context manager.
 
-    - target: "module:function" or "path/to/file.py:function". The repository's root is on the server's path, a
-      file's own directory too; the current directory is not.
+    - target: "module:function" or "path/to/file.py:function". The repository's root is on the server's path,
+      a file's own directory too; the current directory is not.
     - life_timeout_s: what a life may take, by the wall clock.
     - env: variables to add to the environment, which is otherwise this process's own, less what is pytest's,
       coverage's, the API's or unbuffers the output, and with PYTHONHASHSEED=0.
-    - root: the directory to own, which must be new or empty (else FileExistsError). If not given, it is made in
-      memory (/dev/shm) or where CRASHTESTS_TMPDIR says.
+    - root: the directory to own, which must be new or empty (else FileExistsError). If not given, it is made
+      in memory (/dev/shm) or where CRASHTESTS_TMPDIR says.
     - setup: JSON, passed to the function `prepare` of the target's module before the first life.
     - start_timeout_s: what loading the target may take.
     - cold: load the target in every life, in an interpreter of its own, rather than once in the server.
