@@ -7,6 +7,7 @@ by the write and the stage (`save-a.synced`). What the bytes mean is the stores'
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from contextlib import suppress
@@ -88,4 +89,6 @@ def _write_all(fd: int, data: bytes) -> None:
     """Write all of `data`: the kernel may take less than it is given and say so only by the count."""
     view = memoryview(data)
     while view:
-        view = view[os.write(fd, view) :]
+        if not (written := os.write(fd, view)):
+            raise OSError(errno.EIO, "nothing was written")
+        view = view[written:]
