@@ -13,16 +13,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from crashtests.unit import states
 from crashtests.unit.bodies import asks, call, says
-from crashtests.unit.lives import STORES, Scene, completed, killed
+from crashtests.unit.lives import STORES, Scene, killed
 from crashtests.unit.states import as_json
 from harness import (
     JsonStore,
+    Result,
     SqliteStore,
     StateForeign,
     StateHeld,
@@ -31,7 +31,6 @@ from harness import (
     StateRefused,
     Store,
     crash,
-    run_agent,
 )
 
 MOVES = [(kind, label) for kind, labels in crash.SET_ASIDE_POINTS.items() for label in labels]
@@ -108,10 +107,10 @@ def interrupted(directory: Path, store_class: type[Store]) -> Scene:
     return scene
 
 
-def fresh(scene: Scene) -> Any:
-    """A life that starts afresh over what is there."""
+def fresh(scene: Scene) -> Result:
+    """A life that starts afresh over what is there, in a world where nothing has happened."""
     scene.world.path.unlink(missing_ok=True)
-    return lambda: run_agent(scene.model, "Do it.", scene.tools, scene.store)
+    return scene.live(resume=False)
 
 
 def test_a_fresh_start_sets_the_earlier_run_aside(fast_path: Path) -> None:
@@ -120,7 +119,7 @@ def test_a_fresh_start_sets_the_earlier_run_aside(fast_path: Path) -> None:
         scene = interrupted(fast_path / kind, store_class)
         before = as_json(*scene.store.read())
 
-        result, _ = completed(fresh(scene))
+        result = fresh(scene)
 
         assert "done" == result.status
         assert before == as_json(*store_class(scene.store.directory / "set-aside-1").read())
@@ -132,7 +131,7 @@ def test_a_fresh_start_killed_between_its_moves(kind: str, label: str, fast_path
     """Killed at any move, there is no run to resume, a start works, and the old pair ends up in one place."""
     scene = interrupted(fast_path, STORES[kind])
     before = as_json(*scene.store.read())
-    killed(fresh(scene), label)
+    killed(lambda: fresh(scene), label)
 
     assert ["set-aside-1.unfinished"] == [p.name for p in scene.store.directory.glob("set-aside-*")]
     assert not scene.store.checkpoint_path.exists()

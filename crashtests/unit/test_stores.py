@@ -67,7 +67,7 @@ def play(store: Store, turns: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", STORES)
-@settings(max_examples=25, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(turns=st.lists(_turns, max_size=2))
 def test_what_is_saved_comes_back_value_for_value(kind: str, fast_path: Path, turns: list[Any]) -> None:
     """Whatever JSON a turn, an input or an outcome holds, every write is followed by a load that equals it."""
