@@ -74,7 +74,7 @@ def paired(case: Case) -> Iterator[str]:
     for event in case.evidence.events:
         if event["event"] == "ask":
             for rule, message in event["broken"]:
-                yield f"request {event['ask']} (life {event['life']}) would be refused by the API, rule {rule}: {message}"
+                yield f"request {event['ask']} (life {event['life']}) is one the API refuses, rule {rule}: {message}"
     end = case.evidence.end
     if end is not None and end.status == "done" and end.pending:
         yield f"the run is done, and these calls have no result: {', '.join(end.pending)}"
@@ -124,7 +124,7 @@ def progress(case: Case) -> Iterator[str]:
     evidence, reference = case.evidence, case.reference
     if evidence.last.status != reference.last.status:
         reason = (evidence.last.ending or {}).get("reason", "")
-        yield f"the last life ended '{evidence.last.status}' ({reason}), the uninterrupted run '{reference.last.status}'"
+        yield f"the last life ended '{evidence.last.status}' ({reason}), uninterrupted it is '{reference.last.status}'"
         return
     crashes = evidence.crashes
     if evidence.count("ask") > reference.count("ask") + crashes:

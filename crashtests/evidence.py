@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from crashtests.forkserver import Death
+from crashtests.forkserver.client import Death
 from crashtests.kinds import TOOL_KINDS
 from crashtests.schedule import Kill, Schedule
 from crashtests.subject import Scene
@@ -46,6 +46,11 @@ class LifeEvidence:
     @property
     def status(self) -> str:
         return str(self.ending["status"]) if self.ending else "killed" if self.killed_at else "fault"
+
+    @property
+    def passed(self) -> list[str]:
+        """Labels of the crash points it passed, in order."""
+        return [label for event in self.of("at") for label in event["labels"]]
 
     def of(self, *names: str) -> Iterator[Event]:
         return (event for event in self.events if event["event"] in names)

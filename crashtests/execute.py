@@ -7,20 +7,22 @@ life should be (it hangs, exits without a word, dies unasked) raises `SubjectFau
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from crashtests.evidence import Evidence, LifeEvidence
-from crashtests.forkserver import Death, ForkServer
+from crashtests.forkserver.client import Death, ForkServer
 from crashtests.kinds import FIRST_ASKS, TOOL_KINDS
 from crashtests.life import STATUSES
 from crashtests.schedule import Kill, Schedule
 from crashtests.subject import Subject, load_subject
-from crashtests.world import read_log
+from crashtests.world import LogReader
 
+_LIFE = "crashtests.life:live"
 OURS = "crashtests.subjects.ours:Harness"
 
 # A run that is started `over` an earlier one: that one was killed here, with calls pending.
@@ -40,8 +42,9 @@ class SubjectFault(Exception):
 class Executor:
     """Executes schedules on one subject, with its fork server."""
 
-    def __init__(self, server: ForkServer, subject: Subject) -> None:
+    def __init__(self, server: ForkServer, cold_server: Callable[[], ForkServer], subject: Subject) -> None:
         self._server = server
+        self._cold_server = cold_server
         self.subject = subject
         self.lives = 0
         self._references: dict[Schedule, Evidence] = {}
@@ -50,28 +53,27 @@ class Executor:
         """The uninterrupted run of the same script, in which no tool ends the process. Remembered."""
         plain = schedule.without_kills
         if plain not in self._references:
-            run = self._server.new_run()
-            try:
-                self._references[plain] = self._lives(plain, run, None, tools_end=False)
-            finally:
-                self._server.drop_run(run)
+            with _run_directory(self._server) as run:
+                self._references[plain] = self._lives(self._server, plain, run, None, tools_end=False)
         return self._references[plain]
 
-    def execute(self, schedule: Schedule, *, kill_at: int | None = None) -> Evidence:
+    def execute(self, schedule: Schedule, *, kill_at: int | None = None, cold: bool = False) -> Evidence:
         """Evidence of `schedule`. `kill_at=k`: the life after the planned kills dies at its k-th crash point.
 
-        The evidence's schedule names the kills that happened. Raises `SubjectFault`.
+        The evidence's schedule names the kills that happened. `cold`: each life gets an interpreter of its own.
+        Raises `SubjectFault`.
         """
-        run = self._server.new_run()
-        try:
-            return self._lives(schedule, run, kill_at, tools_end=True)
-        finally:
-            self._server.drop_run(run)
+        server = self._cold_server() if cold else self._server
+        with _run_directory(server) as run:
+            return self._lives(server, schedule, run, kill_at, tools_end=True)
 
-    def _lives(self, schedule: Schedule, run: Path, kill_at: int | None, *, tools_end: bool) -> Evidence:
+    def _lives(
+        self, server: ForkServer, schedule: Schedule, run: Path, kill_at: int | None, *, tools_end: bool
+    ) -> Evidence:
         if schedule.over:
-            self._start_earlier_run(schedule, run)
+            self._start_earlier_run(server, schedule, run)
         lives: list[LifeEvidence] = []
+        log = LogReader(run / "world.log")
         kills: list[Kill | None] = list(schedule.kills)
         spare_lives = _spare_lives(schedule)
         resume, scene = False, None
@@ -82,9 +84,9 @@ class Executor:
                 kill_at = None
             number = len(lives) + 1
             files = _files(run / "state") if resume and scene is None else None
-            death = self._live(schedule, run, number, resume, planned, at, tools_end=tools_end)
+            death = self._live(server, schedule, run, number, resume, planned, at, tools_end=tools_end)
             changed = None if files is None else files != _files(run / "state")
-            events = [event for event in read_log(run / "world.log") if event["life"] == number]
+            events = log.read()
             before, scene = scene, self.subject.scene(run / "state")
             life = LifeEvidence(number, resume, planned, death, events, before, scene, changed)
             self._check(schedule, life)
@@ -104,6 +106,7 @@ class Executor:
 
     def _live(
         self,
+        server: ForkServer,
         schedule: Schedule,
         run: Path,
         number: int,
@@ -125,10 +128,10 @@ class Executor:
             "tools_end": tools_end,
             "cwd": str(run),
         }
-        return self._server.run(request)
+        return server.run(request)
 
-    def _start_earlier_run(self, schedule: Schedule, run: Path) -> None:
-        death = self._live(schedule, run, 0, False, _EARLIER_KILL, None, tools_end=False)
+    def _start_earlier_run(self, server: ForkServer, schedule: Schedule, run: Path) -> None:
+        death = self._live(server, schedule, run, 0, False, _EARLIER_KILL, None, tools_end=False)
         if not death.killed:
             raise SubjectFault(self.subject.name, schedule, 0, f"was not killed at {_EARLIER_KILL}", death.output)
 
@@ -150,6 +153,15 @@ class Executor:
         else:
             return
         raise SubjectFault(self.subject.name, schedule, life.number, problem, death.output)
+
+
+@contextmanager
+def _run_directory(server: ForkServer) -> Iterator[Path]:
+    run = server.new_run()
+    try:
+        yield run
+    finally:
+        server.drop_run(run)
 
 
 def _spare_lives(schedule: Schedule) -> int:
@@ -178,5 +190,9 @@ def executor(
     """An executor for the subject `spec`, perhaps with a planted bug. Raises `SubjectError`, `ForkServerError`."""
     subject = load_subject(spec)
     setup = {"subject": spec, "planted": planted}
-    with ForkServer("crashtests.life:live", life_timeout_s=life_timeout_s, setup=setup) as server:
-        yield Executor(server, subject)
+    with ExitStack() as servers:
+
+        def serve(cold: bool) -> ForkServer:
+            return servers.enter_context(ForkServer(_LIFE, life_timeout_s=life_timeout_s, setup=setup, cold=cold))
+
+        yield Executor(serve(cold=False), cache(lambda: serve(cold=True)), subject)

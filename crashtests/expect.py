@@ -89,7 +89,8 @@ class _Follower:
             if name == "answer":
                 self._answered = [(tool_use_id, tool) for tool_use_id, tool in event["calls"]]
             elif name == "at":
-                self._pass(life, event["label"])
+                for label in event["labels"]:
+                    self._pass(life, label)
             elif name in ("begin", "effect", "end", "verify"):
                 self._happen(name, event["id"], event.get("verdict"))
                 seen.setdefault(event["id"], []).append(event.get("verdict") or name)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from crashtests import planted
-from crashtests.forkserver_child import die
+from crashtests.forkserver.child import die
 from crashtests.kinds import PAUSE, WEB_SEARCH
 from crashtests.schedule import parse
 from crashtests.scripted import MODEL_POINTS, ScriptedModel
@@ -60,7 +60,7 @@ def live(request: dict[str, Any]) -> int:
         point=points,
     )
     ending = _subject.live(life)
-    world.log("ending", status=ending.status, reason=ending.reason, told=ending.told)
+    world.log("ending", status=ending.status, reason=ending.reason.replace(str(run), "."), told=ending.told)
     sys.stdout.flush()
     return STATUSES[ending.status]
 
@@ -78,12 +78,15 @@ class _Points:
         self._kill = tuple(kill) if kill else None
         self._kill_at = kill_at
         self._passes: Counter[str] = Counter()
+        self._total = 0
 
     def __call__(self, label: str) -> None:
         self._passes[label] += 1
-        self.world.log("at", label=label)
+        self._total += 1
+        self.world.passed(label)
         n = self._passes[label]
-        if self._kill == (label, n) or self._kill_at == self._passes.total():
+        if self._kill == (label, n) or self._kill_at == self._total:
+            self.world.flush()
             die(f"{label}:{n}")
 
 

@@ -78,6 +78,10 @@ class Subject(ABC):
     name: ClassVar[str]
     strict: ClassVar[bool] = False
     """Whether the disputed rules of the API bind it too."""
+    stores: ClassVar[tuple[str, ...]] = ("json",)
+    """The stores of a schedule that mean something to it; one that has none of its own ignores the word."""
+    protocols: ClassVar[tuple[bool, ...]] = (True,)
+    """With started marks, without, or both, likewise."""
     settles_exactly: ClassVar[bool] = False
     """Whether it promises the reconcile table of the reference harness, so that each settlement is foretold."""
 

@@ -9,7 +9,7 @@ known however the process ended. Each line is a JSON object with the pid and the
     effect   its effect happened: `id`
     end      it returned or raised: `id`, `raised`
     verify   its verify was asked: `id`, `verdict`
-    at       a crash point was passed: `label`
+    at       crash points were passed: `labels`, since the event before
     ending   the harness said how this life ended: `status`, `reason`
 
 This module runs in the lives. It knows the kinds of tools (kinds.py), not the harness.
@@ -38,12 +38,22 @@ WORLD_POINTS = {
 }
 
 
-def read_log(path: Path) -> list[Event]:
-    """All events so far. A last line cut short by a kill never happens: each is one write of its own."""
-    try:
-        return [json.loads(line) for line in path.read_bytes().splitlines()]
-    except FileNotFoundError:
-        return []
+class LogReader:
+    """Reads a log as it grows: each `read` gives the events since the one before. Each line is one write, so whole."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+
+    def read(self) -> list[Event]:
+        try:
+            with self._path.open("rb") as log:
+                log.seek(self._offset)
+                data = log.read()
+        except FileNotFoundError:
+            return []
+        self._offset += len(data)
+        return [json.loads(line) for line in data.splitlines()]
 
 
 def step_of(tool_use_id: str) -> str:
@@ -59,8 +69,9 @@ class World:
 
     def __init__(self, path: Path, life: int, point: Callable[[str], None], *, tools_end: bool = True) -> None:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self._past = read_log(path)
+        self._past = LogReader(path).read()
         self._present: list[Event] = []
+        self._passed: list[str] = []
         self._life = life
         self._pid = os.getpid()
         self._point = point
@@ -72,10 +83,23 @@ class World:
         return sum(event["event"] == "ask" for event in self._past)
 
     def log(self, event: str, **fields: Any) -> None:
+        self.flush()
+        self._present.append(self._append(event, fields))
+
+    def passed(self, label: str) -> None:
+        """A crash point was passed. Written with the next event; `flush` before a planned death."""
+        self._passed.append(label)
+
+    def flush(self) -> None:
+        """Write what was passed and is not yet in the log."""
+        if self._passed:
+            self._append("at", {"labels": self._passed})
+            self._passed = []
+
+    def _append(self, event: str, fields: dict[str, Any]) -> Event:
         line = {"life": self._life, "pid": self._pid, "event": event, **fields}
         os.write(self._fd, json.dumps(line).encode() + b"\n")
-        if event != "at":
-            self._present.append(line)
+        return line
 
     def known(self) -> Iterator[Event]:
         """Everything that has happened so far but the crash points of this life."""

@@ -235,7 +235,7 @@ BLOCK_RULES = (
         id="C10",
         says="no cache_control on thinking",
         check=_marker_on_thinking,
-        source="[I] router-for-me/CLIProxyAPI#512; [D] build-with-claude/prompt-caching",
+        source="[I] router-for-me/CLIProxyAPI#512; [D]",
         breaks=signed_request(("hello",), (thought() | cached(), call("t1")), (result("t1"),)),
         passes=signed_request(("hello",), (thought(), call("t1") | cached()), (result("t1"),)),
     ),

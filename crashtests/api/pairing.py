@@ -205,7 +205,7 @@ PAIRING = (
         says="every tool_use of an assistant turn, anywhere in the history, is answered in the very next user message",
         check=_answered,
         source="[D] agents-and-tools/tool-use/handle-tool-calls, agents-and-tools/tool-use/troubleshooting-tool-use;"
-        " [I] anthropics/claude-code#8210, letta-ai/letta#3308",
+        " [I] anthropics/claude-code#8210, letta#3308",
         breaks=request(user("hello"), _PARALLEL, user(result("t1"))),
         passes=request(user("hello"), _PARALLEL, user(result("t1"), result("t2"))),
     ),
@@ -273,7 +273,7 @@ PAIRING = (
         id="D8",
         says="the input of a tool_use is an object",
         check=_input_object,
-        source="[I] anthropics/claude-code#6696, prism-php/prism#659",
+        source="[I] anthropics/claude-code#6696, prism-php#659",
         breaks=request(user("hello"), assistant(call("t1", input='{"a": 1}')), user(result("t1"))),
         passes=request(user("hello"), assistant(call("t1", input={"a": 1})), user(result("t1"))),
     ),
@@ -364,7 +364,7 @@ PAIRING = (
         says="the calls of one turn stand in one message, and so do their results",
         check=_one_message,
         source="[D] says both 'together in the next user message' and that messages are merged; refused according to"
-        " [I] MoonshotAI/kosong#45, pydantic/pydantic-ai#653, accepted according to agentscope-ai/agentscope#1892",
+        " [I] MoonshotAI/kosong#45, pydantic-ai#653, accepted according to agentscope#1892",
         breaks=request(user("hello"), _PARALLEL, user(result("t1")), user(result("t2"))),
         passes=request(user("hello"), _PARALLEL, user(result("t2"), result("t1"))),
         disputed=True,

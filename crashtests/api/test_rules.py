@@ -126,11 +126,14 @@ MORE_BREAKS: list[tuple[str, Json]] = [
     ("A2", request(user("hello"), assistant(call("t1", partial=False)), user(result("t1")))),
     ("A3", request(top_k=1)),
     ("A5", request(max_tokens=0, output_config={"format": {"type": "json_schema", "schema": {}}})),
+    ("A5", request(max_tokens=0, tool_choice={"type": "any"})),
     ("A9", request(user("hello"), assistant(call("t1")), user(result("t1", [text("a", citations=float("nan"))])))),
     ("A9", request(user("hello"), assistant(call("t1", input={"n": float("inf")})), user(result("t1")))),
     ("A9", request(user("hello"), assistant(call("t1", input={"n": b"1"})), user(result("t1")))),
     ("B3", request(user("hello"), {"role": None, "content": "hello"})),
     ("B3b", request(system("be brief"), user("hello"))),
+    ("B3b", request(system("be brief"), assistant("hi"), user("hello"))),
+    ("B3b", request(user("hello"), assistant("hi"), system("be brief"), assistant("ok"), user("go on"))),
     ("B3b", request(user("hello"), assistant("hi"), system("be brief"), user("go on"))),
     ("B3b", request(user("hello"), {"role": "system", "content": [IMAGE]})),
     ("B3b", request(user("hello"), assistant(call("t1")), system("be brief"), user(result("t1")))),
@@ -160,6 +163,8 @@ MORE_BREAKS: list[tuple[str, Json]] = [
     ("C8", request(user(*[text("hello", **cached())] * 3), tools=[tool(**cached())], system=[text("a", **cached())])),
     ("C11", request(user(text("hello", **cached("5m"))), cache_control={"type": "ephemeral", "ttl": "1h"})),
     ("C11", request(user(text("hello", **cached("2h"))))),
+    ("C11", request(user(text("hello", **cached("1h"))), **cached("5m"))),
+    ("C11", request(user("hello"), assistant(call("t1")), user(result("t1", [text("a", **cached("2h"))])))),
     ("D1", request(user("hello"), assistant(call("t1")), user("go on"))),
     ("D1", request(user("hello"), assistant(call("t1")), user("go on"), assistant("hm"), user("go on"))),
     ("D1", request(user("hello"), assistant(call("t1")), user(result("t2")))),
@@ -178,12 +183,21 @@ MORE_BREAKS: list[tuple[str, Json]] = [
     ("D9", request(user("hello"), assistant(call("t1", "n" * 129)), user(result("t1")))),
     ("D11", request(user("hello"), assistant(call("t1")), user(result("t1", {"a": 1})))),
     ("D11", request(user("hello"), assistant(call("t1")), user(result("t1", None)))),
+    ("D11", request(user("hello"), assistant(call("t1")), user(result("t1", [{"type": "text"}])))),
     ("D11", request(user("hello"), assistant(call("t1")), user(result("t1", is_error="yes")))),
     ("D13", request(user("hello"), assistant(call("t1")), user(without(result("t1", is_error=True), "content")))),
     ("D13", request(user("hello"), assistant(call("t1")), user(result("t1", [], is_error=True)))),
     ("D14", request(user("hello"), assistant(call("t1")), user(result("t1", "")))),
     ("D16", request(*PAIR, tools=[])),
     ("D17", request(user("hello"), assistant(call("t1")), user(result("t1", toolset_name="computer")))),
+    (
+        "D17",
+        request(
+            user("hello"),
+            assistant(call("t1", toolset_name="computer")),
+            user(result("t1", [{"type": "tool_reference", "tool_name": "look"}], toolset_name="computer")),
+        ),
+    ),
     ("D17", request(user("hello"), assistant(call("t1")), user(result("t1", [{"type": "browser_state", "tabs": []}])))),
     ("D18", request(user("hello"), assistant(call("t1")), assistant(call("t2")), user(result("t1"), result("t2")))),
     ("S1", request(user("hello"), assistant(search("s1")), user("go on"), tools=TOOLS)),
@@ -203,6 +217,8 @@ MORE_BREAKS: list[tuple[str, Json]] = [
     ("S3b", request(user("hello"), assistant(found("s1"), search("s1"), "done"), user("go on"), tools=TOOLS)),
     ("E3", request(tools=[tool(input_schema={"type": "string"})])),
     ("E3", request(tools=[tool(input_schema={"type": "object", "anyOf": []})])),
+    ("E3", request(tools=[tool(input_schema={"type": "object", "properties": ["a"]})])),
+    ("E3", request(tools=[tool(input_schema={"type": "object", "required": "a"})])),
     ("E3", request(tools=["look"])),
     ("E3", request(tools={"look": tool()})),
     (
@@ -215,6 +231,21 @@ MORE_BREAKS: list[tuple[str, Json]] = [
                         "type": "object",
                         "additionalProperties": False,
                         "properties": {"a": {"type": "array", "items": {"type": "object"}}},
+                    },
+                )
+            ]
+        ),
+    ),
+    (
+        "E4",
+        request(
+            tools=[
+                tool(
+                    strict=True,
+                    input_schema={
+                        "type": "object",
+                        "additionalProperties": False,
+                        "properties": {"a": {"anyOf": [{"type": "null"}, {"type": "object"}]}},
                     },
                 )
             ]

@@ -172,7 +172,7 @@ TOOLS = (
         id="E6",
         says="no forced tool use on the models that refuse it, nor with manual thinking",
         check=_not_forced,
-        source="[D] about-claude/models/whats-new-opus-5-5, agents-and-tools/tool-use/define-tools",
+        source="[D] whats-new-opus-5-5, agents-and-tools/tool-use/define-tools",
         breaks=request(tool_choice={"type": "tool", "name": "look"}),
         passes=request(tool_choice={"type": "tool", "name": "look"}, model="claude-haiku-5-5"),
     ),

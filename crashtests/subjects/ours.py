@@ -17,6 +17,8 @@ class Harness(Subject):
 
     name = "harness"
     strict = True
+    stores = ("json", "sqlite")
+    protocols = (True, False)
     settles_exactly = True
 
     def labels(self, schedule: Schedule) -> Mapping[str, str]:

@@ -59,12 +59,11 @@ def one(effect: Effect, verify: str | None = None) -> Callable[[World], list[Too
     return lambda world: [world.tool(effect=effect, verify=getattr(world, verify) if verify else None)]
 
 
-@pytest.mark.parametrize("effect", Effect)
-def test_what_has_finished_is_reused(runs: Runs, effect: Effect) -> None:
+def test_what_has_finished_is_reused(runs: Runs) -> None:
     """The ledger holds the outcome: it is used, and the tool does not run again."""
-    made = runs.make(one(effect))
+    made = runs.make(one(SIDE_EFFECT))
     made.killed("after-effect-write")
-    said = runs.ends_as_if_never_killed(made, one(effect))
+    said = runs.ends_as_if_never_killed(made, one(SIDE_EFFECT))
 
     assert ["t1", "t2"] == made.world.of("entry") == made.world.of("effect")
     assert any("ledger hit" in line and "t1" in line for line in said)
@@ -94,11 +93,10 @@ def test_what_has_not_started_runs_for_the_first_time(runs: Runs, effect: Effect
         assert ["t2"] == made.world.of("entry")
 
 
-@pytest.mark.parametrize("label", ["tool-entered", "after-tool"])
-def test_an_idempotent_call_runs_again_under_the_same_key(runs: Runs, label: str) -> None:
+def test_an_idempotent_call_runs_again_under_the_same_key(runs: Runs) -> None:
     """It may have begun, and that does not matter: the key is the same, so the effect happens once."""
     made = runs.make(one(IDEMPOTENT))
-    made.killed(label)
+    made.killed("after-tool")
     runs.ends_as_if_never_killed(made, one(IDEMPOTENT))
 
     assert ["t1", "t1", "t2"] == made.world.of("entry")
@@ -204,7 +202,7 @@ def mixed(world: World) -> list[Tool]:
     return [world.tool("send"), world.tool("look", READ_ONLY), world.tool("put", IDEMPOTENT)]
 
 
-@pytest.mark.parametrize(("n", "done"), [(1, ""), (2, "a"), (3, "ab"), (4, "abc"), (5, "abcd")])
+@pytest.mark.parametrize(("n", "done"), [(1, ""), (3, "ab"), (5, "abcd")])
 def test_a_turn_is_settled_call_by_call(runs: Runs, marks: bool, n: int, done: str) -> None:
     """Killed in the n-th tool: what was recorded is reused, that one is unknown or runs again, the rest is settled."""
     made = runs.make(mixed, MIXED)
@@ -226,12 +224,12 @@ def test_a_turn_is_settled_call_by_call(runs: Runs, marks: bool, n: int, done: s
 
 
 INSIDE = [
-    ("tool-entered", "after-load", "before-verify", "after-verify"),
-    ("after-tool", "before-verify", "before-verify", "after-load"),
-    ("after-tool", "after-verify", "after-effect-write", "after-load"),
-    ("tool-entered", "after-verify", "tool-entered", "after-tool"),
-    ("tool-entered", "after-effect-write", "after-save-b", "before-model"),
-    ("after-tool", "after-save-b", "after-model", "after-save-a"),
+    ("tool-entered", "after-load", "before-verify"),
+    ("after-tool", "before-verify", "after-verify"),
+    ("after-tool", "after-verify", "after-effect-write"),
+    ("tool-entered", "tool-entered", "after-tool"),
+    ("tool-entered", "after-effect-write", "after-save-b"),
+    ("after-tool", "after-save-b", "before-model"),
 ]
 
 

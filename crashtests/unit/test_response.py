@@ -32,7 +32,7 @@ def read(response: Any, *seen: str) -> Reading:
         (body("end_turn"), Move.FINISH),
         (body("stop_sequence", HI, stop_sequence="END"), Move.FINISH),
         (body("pause_turn", HI), Move.SEND_BACK),
-        (body("max_tokens", HI, ONE), Move.STOP),
+        (body("max_tokens", HI), Move.STOP),
         (body("model_context_window_exceeded", HI), Move.STOP),
         (body("refusal"), Move.REFUSAL),
         (body("compaction", HI), Move.STOP),
@@ -201,7 +201,7 @@ _bodies = _json | st.fixed_dictionaries(
 )
 
 
-@settings(derandomize=True, database=None, deadline=None, max_examples=150)
+@settings(derandomize=True, database=None, deadline=None, max_examples=80)
 @given(_bodies)
 def test_no_body_can_raise(response: Any) -> None:
     """Whatever comes is read without an error, and what is taken can be stored, sent and answered."""

@@ -1,7 +1,7 @@
 """Owns the server process: loads the target once, then forks one life per request and reports how it ended.
 
 It waits for three things at once: the death of the life, the end of the client (EOF on the channel, even in
-mid-life) and the life's time limit (`forkserver_watch`). Whatever ends a life, everything that it started is
+mid-life) and the life's time limit (`watch`). Whatever ends a life, everything that it started is
 killed before the report is sent; when the client goes, so do the life and the root.
 
 It loads neither pytest nor Hypothesis, and as little else as it can: a fork copies the page tables of all
@@ -20,18 +20,18 @@ import sys
 import time
 from typing import Any, NoReturn
 
-from crashtests import (
-    forkserver_child,
-    forkserver_processes,
-    forkserver_remove,
-    forkserver_watch,
-    forkserver_wire,
+from crashtests.forkserver import (
+    child,
+    processes,
+    remove,
+    watch,
+    wire,
 )
 
 # -c, not -m: as `__main__` the module would exist twice, and a target's `announce` would find no witness in
 # its copy.
-SERVER_ARGUMENTS = ("-P", "-c", "from crashtests.forkserver_server import main; main()")
-_COLD_ARGUMENTS = ("-P", "-c", "from crashtests.forkserver_child import main; main()")
+SERVER_ARGUMENTS = ("-P", "-c", "from crashtests.forkserver.server import main; main()")
+_COLD_ARGUMENTS = ("-P", "-c", "from crashtests.forkserver.child import main; main()")
 
 OUTPUT_BYTES_MAX = 16 * 1024
 
@@ -46,7 +46,7 @@ class Server:
         self._start = start
         self._pid = os.getpid()
         self._life: int | None = None
-        self._function: forkserver_child.Function | None = None
+        self._function: child.Function | None = None
         self._collects_garbage = True
         self._kept: frozenset[int] = frozenset()
         self._lifeline, self._lifeline_held = os.pipe()
@@ -56,15 +56,15 @@ class Server:
         # Should an import hang, the server dies of this, whether or not there still is a client to notice.
         signal.setitimer(signal.ITIMER_REAL, self._start["start_timeout_s"])
         if not self._start["cold"]:
-            self._function = forkserver_child.load(self._start["target"], self._start["setup"])
+            self._function = child.load(self._start["target"], self._start["setup"])
         signal.setitimer(signal.ITIMER_REAL, 0)
         # Else every life would print what the import has left in the buffers.
         sys.stdout.flush()
         sys.stderr.flush()
         # After loading, so that the target can neither undo this nor lose children of its own by it.
-        self._kept = forkserver_processes.children()
-        forkserver_processes.adopt_orphans()
-        self._watch = forkserver_watch.new_watch(self._channel.fileno())
+        self._kept = processes.children()
+        processes.adopt_orphans()
+        self._watch = watch.new_watch(self._channel.fileno())
         # Lives inherit these, whatever the target, or pytest before it, has done to them.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -74,24 +74,24 @@ class Server:
         self._collects_garbage = gc.isenabled()
         gc.disable()
         gc.freeze()
-        self._channel.sendall(forkserver_wire.encode({"ready": True}))
+        self._channel.sendall(wire.encode({"ready": True}))
 
     def serve(self) -> None:
         """Run lives until the client is gone."""
-        while (request := forkserver_wire.receive(self._channel)) is not None:
+        while (request := wire.receive(self._channel)) is not None:
             report = self._run(request)
-            self._channel.sendall(forkserver_wire.encode(report))
+            self._channel.sendall(wire.encode(report))
 
     def stop(self) -> None:
         """Leave no process and no directory behind."""
         if self._life is not None:
             os.kill(self._life, signal.SIGKILL)
             os.waitpid(self._life, 0)
-            forkserver_processes.end_stragglers(self._life, self._kept)
-        for pid in self._kept & forkserver_processes.children():
+            processes.end_stragglers(self._life, self._kept)
+        for pid in self._kept & processes.children():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        forkserver_remove.remove_tree(self._start["root"])
+        remove.remove_tree(self._start["root"])
 
     def _run(self, request: dict[str, Any]) -> dict[str, Any]:
         # New files for each life: what has escaped from one must not write into the records of the next.
@@ -102,7 +102,7 @@ class Server:
             status, timed_out = self._await_death(pid, began + self._start["life_timeout_s"])
             ended = time.monotonic()
             self._life = None
-            survivors = forkserver_processes.end_stragglers(pid, self._kept)
+            survivors = processes.end_stragglers(pid, self._kept)
             os.pwrite(self._group_record, bytes(8), 0)
             return {
                 "status": status,
@@ -134,16 +134,16 @@ class Server:
     def _be_life(self, request: dict[str, Any], output: int, witness: int) -> NoReturn:
         try:
             self._leave_server()
-            forkserver_child.enter(self._pid, self._lifeline, output, witness)
+            child.enter(self._pid, self._lifeline, output, witness)
             if self._collects_garbage:
                 gc.enable()
             if self._function is None:
                 self._become_cold(request, witness)
-            forkserver_child.live(self._function, request)
+            child.live(self._function, request)
         except BaseException:
             sys.excepthook(*sys.exc_info())
         finally:
-            os._exit(forkserver_child.EXIT_UNCAUGHT)
+            os._exit(child.EXIT_UNCAUGHT)
 
     def _leave_server(self) -> None:
         self._watch.undo()
@@ -186,16 +186,16 @@ def main() -> None:
     for descriptor in (channel_fd, lock, group_record):
         os.set_inheritable(descriptor, False)
     channel = socket.socket(fileno=channel_fd)
-    start = forkserver_wire.receive(channel)
+    start = wire.receive(channel)
     status = 0
     if start is not None:
         server = Server(channel, lock, group_record, start)
         try:
             server.load()
             server.serve()
-        except forkserver_child.TargetError as error:
-            channel.sendall(forkserver_wire.encode({"target_error": str(error)}))
-        except (forkserver_watch.ClientGone, ConnectionError):
+        except child.TargetError as error:
+            channel.sendall(wire.encode({"target_error": str(error)}))
+        except (watch.ClientGone, ConnectionError):
             pass
         except BaseException:
             sys.excepthook(*sys.exc_info())

@@ -16,7 +16,7 @@ import stat
 import tempfile
 from pathlib import Path
 
-from crashtests.forkserver_remove import remove_tree
+from crashtests.forkserver.remove import remove_tree
 
 # Long on purpose: the sweep deletes what bears this name, so nobody else may come upon it by chance.
 _PREFIX = "crashtests-forkserver-"
@@ -43,15 +43,11 @@ def create(root: Path | None) -> tuple[Path, int]:
         root = root.absolute()
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         if any(root.iterdir()):
-            raise FileExistsError(
-                f"root={str(root)!r} must be a new or empty directory: it is removed at the end"
-            )
+            raise FileExistsError(f"root={str(root)!r} must be a new or empty directory: it is removed at the end")
         root.chmod(0o700)
         lock = _lock(root)
         if lock is None:
-            raise FileExistsError(
-                f"root={str(root)!r} is held by another fork server: name another directory"
-            )
+            raise FileExistsError(f"root={str(root)!r} is held by another fork server: name another directory")
         return root, lock
     while True:
         made = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=default_base()))

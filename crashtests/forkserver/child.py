@@ -26,7 +26,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NoReturn
 
-from crashtests import forkserver_processes
+from crashtests.forkserver import processes
 
 EXIT_UNCAUGHT = 70
 EXIT_INTERRUPTED = 130
@@ -125,7 +125,7 @@ def enter(server: int, lifeline: int, output: int, witness: int) -> None:
     """Turn a fresh fork of the server into a life: a session and streams of its own."""
     global _witness
     os.setsid()
-    forkserver_processes.die_with(server, lifeline)
+    processes.die_with(server, lifeline)
     os.dup2(output, 1)  # stdin is the server's, and so is empty
     os.dup2(output, 2)
     os.close(output)
@@ -183,7 +183,7 @@ def main() -> None:
     _witness = witness
     os.set_inheritable(witness, False)
     os.set_inheritable(lifeline, False)
-    forkserver_processes.die_with(server, lifeline)
+    processes.die_with(server, lifeline)
     with open(job, encoding="ascii") as file:
         file.seek(0)
         task = json.load(file)

@@ -14,8 +14,8 @@ import signal
 import sys
 from typing import Any
 
-from crashtests import forkserver_processes
-from crashtests.forkserver_child import announce, die
+from crashtests.forkserver import processes
+from crashtests.forkserver.child import announce, die
 
 prepared: list[dict[str, Any]] = []
 
@@ -32,8 +32,8 @@ def prepare(setup: dict[str, Any]) -> None:
     if setup.get("portable"):
         if hasattr(os, "pidfd_open"):
             del os.pidfd_open
-        forkserver_processes._prctl = None
-        forkserver_processes.children = frozenset
+        processes._prctl = None
+        processes.children = frozenset
 
 
 def perform(request: dict[str, Any]) -> int | None:
@@ -87,9 +87,7 @@ def look(request: dict[str, Any]) -> None:
         "cwd": os.getcwd(),
         "stdin": sys.stdin.read(),
         "is_leader": os.getsid(0) == os.getpgid(0) == os.getpid(),
-        "handlers": [
-            repr(signal.getsignal(number)) for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT)
-        ],
+        "handlers": [repr(signal.getsignal(number)) for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT)],
         "request_chars": len(json.dumps(request)),
         "prepared": prepared,
         "hash": hash("life"),

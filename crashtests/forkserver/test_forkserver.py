@@ -18,17 +18,16 @@ from typing import Any
 
 import pytest
 
-from crashtests.forkserver import Death, ForkServer, ForkServerError, announce, cold_life, die
+from crashtests.forkserver.child import announce, die
+from crashtests.forkserver.client import Death, ForkServer, ForkServerError, cold_life
 
-TARGET = "crashtests.forkserver_targets:perform"
-LINUX_ONLY = pytest.mark.skipif(
-    not sys.platform.startswith("linux"), reason="the kernel offers this on Linux only"
-)
+TARGET = "crashtests.forkserver.targets:perform"
+LINUX_ONLY = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the kernel offers this on Linux only")
 # A client that starts one life and waits for it, to be killed from outside.
 CLIENT = """
 import json, sys
-from crashtests.forkserver import ForkServer
-server = ForkServer("crashtests.forkserver_targets:perform", setup={"portable": sys.argv[2] == "True"})
+from crashtests.forkserver.client import ForkServer
+server = ForkServer("crashtests.forkserver.targets:perform", setup={"portable": sys.argv[2] == "True"})
 print(json.dumps([server.pid, str(server.root)]), flush=True)
 server.run(json.loads(sys.argv[1]))
 """
@@ -334,9 +333,7 @@ def test_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert environment["ANTHROPIC_BASE_URL"] == "http://127.0.0.1:1"
     assert environment["SOMETHING_ELSE"] == "inherited"
     assert environment["PYTHONHASHSEED"] == "0"
-    assert not [
-        name for name in environment if name.startswith(("PYTEST_", "ANTHROPIC_API", "COV", "CRASH_AFTER"))
-    ]
+    assert not [name for name in environment if name.startswith(("PYTEST_", "ANTHROPIC_API", "COV", "CRASH_AFTER"))]
 
 
 def test_random(server: ForkServer) -> None:
@@ -406,15 +403,13 @@ def test_target_that_fails_to_load(tmp_path: Path, text: str, message: str) -> N
 
     assert caught.value.target == target
     assert target in str(caught.value)
-    assert "forkserver_" not in str(caught.value)
+    assert "crashtests/forkserver/" not in str(caught.value)
     assert not (tmp_path / "root").exists()
 
 
 def test_module_that_does_not_exist() -> None:
     """A module that cannot be found is said to be missing."""
-    with pytest.raises(
-        ForkServerError, match=r"'no_such_module:act'.*\nModuleNotFoundError: No module named 'no_such"
-    ):
+    with pytest.raises(ForkServerError, match=r"'no_such_module:act'.*\nModuleNotFoundError: No module named 'no_such"):
         ForkServer("no_such_module:act")
 
 
@@ -550,14 +545,12 @@ def test_closed() -> None:
 
 
 @contextlib.contextmanager
-def client_in_mid_life(
-    request: dict[str, Any], portable: bool
-) -> Iterator[tuple[subprocess.Popen[str], int, Path]]:
+def client_in_mid_life(request: dict[str, Any], portable: bool) -> Iterator[tuple[subprocess.Popen[str], int, Path]]:
     with subprocess.Popen(
         [sys.executable, "-c", CLIENT, json.dumps(request), str(portable)],
         stdout=subprocess.PIPE,
         text=True,
-        cwd=Path(__file__).parent.parent,
+        cwd=Path(__file__).parent.parent.parent,
     ) as client:
         assert client.stdout is not None
         pid, root = json.loads(client.stdout.readline())
@@ -608,9 +601,7 @@ def test_server_killed_between_lives() -> None:
 
 
 @pytest.mark.parametrize("portable", [False, True])
-def test_client_and_server_killed(
-    fifo: Fifo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, portable: bool
-) -> None:
+def test_client_and_server_killed(fifo: Fifo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, portable: bool) -> None:
     """When both are killed the life goes; the next server to start removes their root, but none in use."""
     monkeypatch.setenv("CRASHTESTS_TMPDIR", str(tmp_path))  # where nobody else's start removes it first
     request = {"do": "start_others", "then": "hang", "fifo": fifo.path}

@@ -4,12 +4,12 @@
         run = server.new_run()
         death = server.run({"cwd": str(run), ...})
 
-A server process loads the target once (`forkserver_server`), then forks one child per life; the child calls
+A server process loads the target once (`server`), then forks one child per life; the child calls
 `function(request)` and leaves with the status that it returns, or announces a label and kills itself
-(`forkserver_child.announce` and `die`, also found here). A life has a session, an empty stdin and a time
+(`child.announce` and `die`). A life has a session, an empty stdin and a time
 limit of its own; whatever it started is dead when `run` returns. Client, server and lives die with each
-other, whoever is killed first, and leave no directory (`forkserver_root`) and no process
-(`forkserver_processes`) behind.
+other, whoever is killed first, and leave no directory (`root`) and no process
+(`processes`) behind.
 
 Limits. On Linux nothing escapes while the server lives; if client and server are killed together, the life
 dies, but not processes that it started. Elsewhere a daemon with a session of its own escapes. What a life
@@ -35,12 +35,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
-from crashtests import forkserver_processes, forkserver_root, forkserver_wire
-from crashtests.forkserver_child import announce, die
-from crashtests.forkserver_remove import remove_tree
-from crashtests.forkserver_server import SERVER_ARGUMENTS
-
-__all__ = ["Death", "ForkServer", "ForkServerError", "announce", "cold_life", "die"]
+from crashtests.forkserver import processes, wire
+from crashtests.forkserver import root as roots
+from crashtests.forkserver.remove import remove_tree
+from crashtests.forkserver.server import SERVER_ARGUMENTS
 
 # What the server may take over a life's time limit before it is given up for dead: killing and reaping only.
 _GRACE_S = 30.0
@@ -125,14 +123,14 @@ class ForkServer:
             "start_timeout_s": start_timeout_s,
             "cold": cold,
         }
-        forkserver_wire.encode(start)  # what is not JSON must fail before there is anything to clean up
+        wire.encode(start)  # what is not JSON must fail before there is anything to clean up
         self.target = target
         self._life_patience_s = life_timeout_s + _GRACE_S
         self._runs = 0
         self._problem: str | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._lock: int | None
-        self.root, self._lock = forkserver_root.create(root)
+        self.root, self._lock = roots.create(root)
         self._log = tempfile.TemporaryFile(dir=self.root)  # noqa: SIM115 - closed by close()
         self._group_record = tempfile.TemporaryFile(dir=self.root)  # noqa: SIM115 - closed by close()
         self._group_record.write(bytes(8))  # now, so that the server's writes need no space
@@ -142,7 +140,7 @@ class ForkServer:
             with theirs:
                 self._spawn(python, env, theirs)
             start["root"] = str(self.root)
-            self._ask(forkserver_wire.encode(start), start_timeout_s + _GRACE_S, "while it loaded the target")
+            self._ask(wire.encode(start), start_timeout_s + _GRACE_S, "while it loaded the target")
         except BaseException:
             self.close()
             raise
@@ -170,9 +168,7 @@ class ForkServer:
     def drop_run(self, path: Path) -> None:
         """Remove a directory that `new_run` has made, whatever is in it, unless it is gone already."""
         if path.parent != self.root or not path.name.startswith("run-"):
-            raise ValueError(
-                f"path={str(path)!r} must be a directory that new_run() has made below {self.root}"
-            )
+            raise ValueError(f"path={str(path)!r} must be a directory that new_run() has made below {self.root}")
         remove_tree(path)
 
     def run(self, request: Mapping[str, Any]) -> Death:
@@ -184,7 +180,7 @@ class ForkServer:
 
         ForkServerError if the server is dead; TypeError or ValueError if the request is not JSON.
         """
-        message = forkserver_wire.encode(dict(request))
+        message = wire.encode(dict(request))
         report = self._ask(message, self._life_patience_s, "in the middle of a life")
         return _death(self.target, report)
 
@@ -195,9 +191,7 @@ class ForkServer:
         with contextlib.suppress(OSError):
             self._channel.shutdown(socket.SHUT_WR)
             self._channel.settimeout(_CLOSE_TIMEOUT_S)
-            while self._channel.recv(
-                4096
-            ):  # until the server has cleaned up and gone; what it says is of no interest
+            while self._channel.recv(4096):  # until the server has cleaned up and gone; what it says is of no interest
                 pass
         self._end_process()
         self._channel.close()
@@ -232,7 +226,7 @@ class ForkServer:
         try:
             self._channel.settimeout(patience_s)
             self._channel.sendall(message)
-            answer = forkserver_wire.receive(self._channel)
+            answer = wire.receive(self._channel)
         except TimeoutError:
             self._lose(f"it has not answered for {patience_s:g} s {doing}")
         except ConnectionError:
@@ -270,7 +264,7 @@ class ForkServer:
         if not self._group_record.closed:
             group = int.from_bytes(os.pread(self._group_record.fileno(), 8, 0), "big")
             if group:  # a life was under way
-                forkserver_processes.kill_group(group)
+                processes.kill_group(group)
         return status
 
 
@@ -302,7 +296,7 @@ def _environment(added: Mapping[str, str] | None) -> dict[str, str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_UNWANTED)}
     environment["PYTHONHASHSEED"] = "0"
     environment.update(added or {})
-    path = [str(Path(__file__).resolve().parent.parent), environment.get("PYTHONPATH", "")]
+    path = [str(Path(__file__).resolve().parent.parent.parent), environment.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
     return environment
 
@@ -333,7 +327,5 @@ def _status_text(status: int) -> str:
 def _tail(descriptor: int) -> str:
     size = os.fstat(descriptor).st_size
     return (
-        os.pread(descriptor, _LOG_BYTES_MAX, max(0, size - _LOG_BYTES_MAX))
-        .decode("utf-8", "backslashreplace")
-        .rstrip()
+        os.pread(descriptor, _LOG_BYTES_MAX, max(0, size - _LOG_BYTES_MAX)).decode("utf-8", "backslashreplace").rstrip()
     )

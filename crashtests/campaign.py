@@ -1,0 +1,128 @@
+"""The campaign of one process: executes schedules, judges them once each, repeats some, and counts what was covered.
+
+Outcomes are remembered by canonical schedule. One schedule in `REPEAT_EVERY` is executed twice and one in `COLD_EVERY`
+again in cold interpreters, chosen by the schedule itself, so that it is the same ones everywhere: their traces must be
+equal. What is counted is counted by distinct schedule, so that the counts do not depend on how work was divided.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from crashtests.contract import Violation, violations
+from crashtests.evidence import Evidence, trace
+from crashtests.execute import Executor
+from crashtests.expect import foretell
+from crashtests.schedule import Schedule
+
+REPEAT_EVERY = 20
+COLD_EVERY = 200
+
+
+class Nondeterminism(AssertionError):
+    """The same schedule gave two traces, so nothing that was seen of it can be trusted."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was covered, by distinct schedule, as JSON values, so that workers' tallies can be merged.
+
+    `schedules`: line -> {"part": "sweep" or "machine" or ..., "kills": [[store, label, "first" or "resume"]],
+    "passed": the same triples, "rows": {row: count}, "overruns": n}. The rest are rates: `lives`, `seconds`,
+    `repeated`, `cold`.
+    """
+
+    schedules: dict[str, dict[str, Any]] = field(default_factory=dict)
+    rates: Counter[str] = field(default_factory=Counter)
+
+    def merge(self, other: dict[str, Any]) -> None:
+        """Add what `to_json` of another tally gave. A schedule that the sweep reached stays the sweep's."""
+        for line, record in other["schedules"].items():
+            if self.schedules.get(line, record)["part"] != "sweep":
+                self.schedules[line] = record
+        self.rates.update(other["rates"])
+
+    def to_json(self) -> dict[str, Any]:
+        return {"schedules": self.schedules, "rates": dict(self.rates)}
+
+
+class Campaign:
+    """Judges schedules on one subject. `part` names the part of the suite that asks, for the tally."""
+
+    def __init__(self, executor: Executor) -> None:
+        self.executor = executor
+        self.tally = Tally()
+        self._known: dict[str, list[Violation]] = {}
+
+    def check(self, schedule: Schedule, part: str, *, kill_at: int | None = None) -> tuple[Evidence, list[Violation]]:
+        """Execute and judge. Raises `SubjectFault` and `Nondeterminism`."""
+        begin, lives = time.perf_counter(), self.executor.lives
+        evidence = self.executor.execute(schedule, kill_at=kill_at)
+        line = str(evidence.schedule)
+        if line not in self._known:
+            self._known[line] = self._judge(evidence)
+            self._repeat(evidence)
+        self._record(evidence, part)
+        self.tally.rates.update(
+            {"lives": self.executor.lives - lives, "microseconds": int(1e6 * (time.perf_counter() - begin))}
+        )
+        return evidence, self._known[line]
+
+    def known(self, schedule: Schedule) -> list[Violation] | None:
+        """What is remembered of a schedule, None if it was never executed."""
+        return self._known.get(str(schedule.canonical()))
+
+    def violations(self, schedule: Schedule, part: str) -> list[Violation]:
+        """`check`, unless the schedule has been executed before."""
+        known = self.known(schedule)
+        return self.check(schedule, part)[1] if known is None else known
+
+    def _judge(self, evidence: Evidence) -> list[Violation]:
+        return violations(evidence, self.executor.reference(evidence.schedule), self.executor.subject)
+
+    def _repeat(self, evidence: Evidence) -> None:
+        number = zlib.crc32(str(evidence.schedule).encode())
+        for every, cold, name in ((REPEAT_EVERY, False, "repeated"), (COLD_EVERY, True, "cold")):
+            if number % every == 0:
+                self.tally.rates[name] += 1
+                again = self.executor.execute(evidence.schedule, cold=cold)
+                _compare_traces(evidence, again, "a cold interpreter" if cold else "a second run")
+
+    def _record(self, evidence: Evidence, part: str) -> None:
+        line = str(evidence.schedule)
+        if self.tally.schedules.get(line, {"part": None})["part"] == "sweep":
+            return
+        store = evidence.schedule.store
+        kills, passed = [], set()
+        for life in evidence.lives:
+            phase = "resume" if life.resume else "first"
+            passed |= {(store, label, phase) for label in life.passed}
+            if life.killed_at:
+                kills.append([store, life.killed_at.label, phase])
+        rows = foretell(evidence).rows if self.executor.subject.settles_exactly else {}
+        self.tally.schedules[line] = {
+            "part": part,
+            "kills": kills,
+            "passed": sorted(map(list, passed)),
+            "rows": {row: count for row, count in rows.items() if count},
+            "overruns": evidence.overruns,
+        }
+
+
+def _compare_traces(first: Evidence, second: Evidence, what: str) -> None:
+    for one, other in zip(trace(first), trace(second), strict=False):
+        if one != other:
+            raise Nondeterminism(f"'{first.schedule}': {what} differs:\n{_difference(one, other)}")
+    if len(first.lives) != len(second.lives):
+        raise Nondeterminism(f"'{first.schedule}': {len(first.lives)} lives, and {what} has {len(second.lives)}")
+
+
+def _difference(one: Any, other: Any) -> str:
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            return f"  {str(a)[:400]}\n  {str(b)[:400]}"
+    return "  (in length)"

@@ -1,0 +1,75 @@
+"""The machine: a Hypothesis state machine that draws longer scripts and several lives, sharded by seed.
+
+A rule adds one thing to a schedule and reads nothing of the outside world; the schedule is executed once it is whole.
+Hypothesis only draws: its database and its shrinking are off, since a schedule is shrunk by passes that know what it
+is (shrink.py), and a failure must not depend on the Hypothesis version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+
+from crashtests import strategies
+from crashtests.schedule import Kill, Schedule, Turn
+
+TURNS_MAX = 4
+KILLS_MAX = 4
+STEPS_MAX = 10
+
+
+def run_shard(
+    judge: Callable[[Schedule], None],
+    *,
+    seed_number: int,
+    schedules: int,
+    labels: Sequence[str],
+    stores: Sequence[str],
+    protocols: Sequence[bool],
+) -> None:
+    """Draw `schedules` schedules from `seed_number` and give each to `judge`, which raises for one that fails."""
+
+    class Machine(RuleBasedStateMachine):
+        def __init__(self) -> None:
+            super().__init__()
+            self.schedule = Schedule(())
+
+        @precondition(lambda self: len(self.schedule.turns) < TURNS_MAX)
+        @rule(turn=strategies.turns)
+        def add_turn(self, turn: Turn) -> None:
+            self.schedule = replace(self.schedule, turns=(*self.schedule.turns, turn))
+
+        @precondition(lambda self: len(self.schedule.kills) < KILLS_MAX)
+        @rule(kill=strategies.kills(labels))
+        def add_kill(self, kill: Kill) -> None:
+            self.schedule = replace(self.schedule, kills=(*self.schedule.kills, kill))
+
+        @rule(end=strategies.ends)
+        def end_with(self, end: str) -> None:
+            self.schedule = replace(self.schedule, end=end)
+
+        @rule(store=st.sampled_from(stores), marks=st.sampled_from(protocols), over=st.booleans())
+        def choose(self, store: str, marks: bool, over: bool) -> None:
+            self.schedule = replace(self.schedule, store=store, marks=marks, over=over)
+
+        def teardown(self) -> None:
+            judge(self.schedule)
+
+    run_state_machine_as_test(seed(seed_number)(Machine), settings=_settings(schedules))
+
+
+def _settings(schedules: int) -> Any:
+    return settings(
+        max_examples=schedules,
+        stateful_step_count=STEPS_MAX,
+        phases=[Phase.generate],
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        print_blob=False,
+    )

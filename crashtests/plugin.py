@@ -1,0 +1,165 @@
+"""The pytest side of the campaign: its options, its session seed, the order of its tests, and the merged summary.
+
+Workers of pytest-xdist each tally what they covered; the controller merges the tallies, holds the whole against the
+coverage gates, and prints the table. A session that was cut down (`-k`, `-x`, a path, one replay) says so instead of
+checking gates that it cannot meet.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from crashtests.campaign import Campaign, Tally
+from crashtests.execute import OURS, executor
+from crashtests.schedule import ScheduleError, parse
+from crashtests.subject import SubjectError, load_subject
+from crashtests.summary import Session, gates, summary
+
+# Tests that judge a subject, in the order in which they run; all others are unit tests and run last.
+_ORDER = ("test_regressions", "test_canary", "test_sweep", "test_machine", "test_wire")
+
+_TALLIES = pytest.StashKey[list[dict[str, Any]]]()
+_BEGIN = pytest.StashKey[float]()
+_CUT = pytest.StashKey[str]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("crashtests", "crash campaign")
+    group.addoption("--crash-seed", type=int, metavar="N", help="session seed of the machine (default: a fresh one)")
+    group.addoption("--crash-profile", choices=["default", "soak"], default="default", help="default: the minute")
+    group.addoption("--crash-minutes", type=float, default=10.0, metavar="M", help="budget of the soak's machine")
+    group.addoption("--replay", metavar="SCHEDULE", help="run exactly this schedule and print its timeline")
+    group.addoption("--subject", metavar="PATH.py:NAME", help="judge this crashtests.subject.Subject (default: ours)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_TALLIES] = []
+    config.stash[_BEGIN] = time.monotonic()
+    if hasattr(config, "workerinput"):
+        config.option.crash_seed = config.workerinput["crash_seed"]
+        return
+    if config.option.crash_seed is None:
+        config.option.crash_seed = int.from_bytes(os.urandom(4))
+    try:
+        if config.option.replay:
+            parse(config.option.replay)
+        if config.option.subject:
+            load_subject(config.option.subject)
+    except (ScheduleError, SubjectError) as error:
+        raise pytest.UsageError(str(error)) from error
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Every worker searches from the seed of the session."""
+    node.workerinput["crash_seed"] = node.config.option.crash_seed
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"crash campaign: --crash-seed {config.option.crash_seed}, profile {config.option.crash_profile}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Regressions first; with `--replay` only the replay, with `--subject` only what judges a subject."""
+    replay, subject = config.option.replay, config.option.subject
+    kept = [item for item in items if _wanted(_module(item), bool(replay), bool(subject))]
+    if len(kept) != len(items):
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    rank = {name: place for place, name in enumerate(_ORDER)}
+    items[:] = sorted(kept, key=lambda item: rank.get(_module(item), len(rank)))
+
+
+def _module(item: pytest.Item) -> str:
+    return item.path.stem
+
+
+def _wanted(module: str, replay: bool, subject: bool) -> bool:
+    if replay or module == "test_replay":
+        return replay and module == "test_replay"
+    return not subject or module in ("test_sweep", "test_machine")
+
+
+@pytest.fixture(scope="session")
+def campaign(request: pytest.FixtureRequest) -> Iterator[Campaign]:
+    """The campaign of this process against the chosen subject; its tally goes to the controller."""
+    with executor(request.config.option.subject or OURS) as execute:
+        running = Campaign(execute)
+        yield running
+        tally = running.tally.to_json()
+    output = getattr(request.config, "workeroutput", None)
+    if output is None:
+        request.config.stash[_TALLIES].append(tally)
+    else:
+        output["crash_tally"] = tally
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """A worker that ended hands in its tally; one that died cannot, and xdist makes the session red for it."""
+    if tally := getattr(node, "workeroutput", {}).get("crash_tally"):
+        node.config.stash[_TALLIES].append(tally)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """A full session whose gates are not met is red, whatever its tests say."""
+    config = session.config
+    if hasattr(config, "workerinput"):
+        return
+    config.stash[_CUT] = _cut(config, exitstatus)
+    if not config.stash[_CUT] and exitstatus == 0 and gates(_session(config)):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _cut(config: pytest.Config, exitstatus: int) -> str:
+    """Why this session is a partial one, or nothing."""
+    for name, given in (
+        ("--replay", config.option.replay),
+        ("-k", config.option.keyword),
+        ("-m", config.option.markexpr),
+        ("--deselect", config.option.deselect),
+        ("--lf or --ff", config.getoption("lf", False)),
+        ("--collect-only", config.option.collectonly),
+    ):
+        if given:
+            return f"{name} was given"
+    whole = {str(config.rootpath), str(config.rootpath / "crashtests")}
+    paths = [str((config.invocation_params.dir / arg.split("::")[0]).resolve()) for arg in config.args]
+    if not any(path in whole for path in paths) or any("::" in arg for arg in config.args):
+        return "only a part of the tests was asked for"
+    return f"the session ended early or red (status {exitstatus})" if exitstatus != 0 else ""
+
+
+def _session(config: pytest.Config) -> Session:
+    tally = Tally()
+    for part in config.stash[_TALLIES]:
+        tally.merge(part)
+    subject = load_subject(config.option.subject or OURS)
+    seconds = time.monotonic() - config.stash[_BEGIN]
+    return Session(subject, tally, config.option.crash_profile, config.option.crash_seed, seconds)
+
+
+def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
+    for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed"):
+        for name, text in report.user_properties:
+            if name == "timeline":
+                terminalreporter.section("timeline")
+                terminalreporter.write_line(text)
+    if not config.stash[_TALLIES]:
+        return
+    session = _session(config)
+    terminalreporter.section("crash campaign")
+    terminalreporter.write_line(summary(session))
+    if cut := config.stash.get(_CUT, ""):
+        terminalreporter.write_line(f"partial campaign: gates not checked ({cut})")
+        return
+    missed = gates(session)
+    for gate in missed:
+        terminalreporter.write_line(f"GATE NOT MET: {gate}", red=True)
+    if not missed:
+        terminalreporter.write_line("gates: all met")

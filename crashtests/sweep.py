@@ -1,0 +1,116 @@
+"""The sweep: every script of a bounded size, killed at every crash point it passes. Exhaustive, no luck.
+
+A script is run and killed at the 1st, 2nd, 3rd ... crash point it passes, until a life gets through without being
+hit: that the loop ends is the proof that nothing was skipped. For two kills, the same is done again inside the resume
+of each. The bound is data; the number of kills it needs is counted a second time from what unkilled lives pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from crashtests.evidence import Evidence, LifeEvidence
+from crashtests.kinds import SWEPT, TOOL_KINDS
+from crashtests.schedule import Schedule, Turn
+from crashtests.subject import Subject
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """All scripts of `turns` turns with 1 to `calls` calls each, and how many kills each is given."""
+
+    turns: int
+    calls: int
+    kills: int
+
+    def __str__(self) -> str:
+        times = "one kill" if self.kills == 1 else f"{self.kills} kills"
+        calls = "1 call" if self.calls == 1 else f"up to {self.calls} calls"
+        return f"{self.turns} turn{'s' * (self.turns > 1)} x {calls}, {times}"
+
+
+BOUNDS = {
+    "default": (Bound(1, 2, 1), Bound(2, 1, 1), Bound(1, 1, 2)),
+    "soak": (Bound(1, 2, 2), Bound(2, 2, 1)),
+}
+
+# What the scripts of a bound do not reach: a run over an earlier one, a response that is cut, a paused turn, a refusal,
+# a tool that the model makes up, and a verify that is of no help.
+_CORNERS = (
+    Schedule((Turn(("pay",)),), over=True),
+    Schedule((Turn(("pay",), ("!max_tokens",)),)),
+    Schedule((Turn(("pay",), ("!max_tokens",)),), kills=(None,)),
+    Schedule((Turn((), ("pause",)), Turn(("pay",)))),
+    Schedule((Turn(("pay",)),), end="refusal"),
+    Schedule((Turn(("ghost",)),)),
+    Schedule((Turn(("guess",)),)),
+    Schedule((Turn(("blind",)),)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A schedule without its last kills, which the sweep adds at every place: `kills` of them."""
+
+    base: Schedule
+    kills: int
+
+
+def tasks(subject: Subject, profile: str) -> list[Task]:
+    """All of a profile's sweep, simplest scripts first. Each base is there once, with its largest number of kills."""
+    kills: dict[Schedule, int] = {}
+    for bound in BOUNDS[profile]:
+        for turns in _scripts(bound):
+            for base in _options(Schedule(turns), subject):
+                kills[base] = max(kills.get(base, 0), bound.kills)
+    for corner in _CORNERS:
+        for base in _options(corner, subject):
+            kills.setdefault(base, 1)
+    return [Task(base, kills[base]) for base in sorted(kills, key=Schedule.size)]
+
+
+def _scripts(bound: Bound) -> Iterator[tuple[Turn, ...]]:
+    turns = [Turn(calls) for n in range(1, bound.calls + 1) for calls in product(SWEPT, repeat=n)]
+    return product(turns, repeat=bound.turns)
+
+
+def _options(schedule: Schedule, subject: Subject) -> Iterator[Schedule]:
+    """The schedule on every store, and with both protocols where they differ: where a call can change the world."""
+    differ = any(TOOL_KINDS[call].effect != "read_only" for call in schedule.tool_kinds())
+    for store, marks in product(subject.stores, subject.protocols):
+        if marks or differ or len(subject.protocols) == 1:
+            yield Schedule(
+                schedule.turns, end=schedule.end, store=store, marks=marks, over=schedule.over, kills=schedule.kills
+            )
+
+
+def sweep(task: Task, execute: Callable[[Schedule, int], Evidence]) -> Iterator[Evidence]:
+    """Evidence of each kill, in order; `execute(base, k)` kills at the k-th crash point after the base's own kills."""
+    place = len(task.base.kills)
+    passed: int | None = None
+    k = 0
+    while passed is None:
+        k += 1
+        evidence = execute(task.base, k)
+        yield evidence
+        if len(evidence.schedule.kills) > place:
+            if task.kills > 1:
+                yield from sweep(Task(evidence.schedule, task.kills - 1), execute)
+        else:
+            passed = points_passed(_life(evidence, place))
+    if k - 1 != passed:
+        raise AssertionError(
+            f"'{task.base}': {k - 1} kills, but a life that is left alone passes {passed} crash points"
+        )
+
+
+def _life(evidence: Evidence, place: int) -> LifeEvidence:
+    """The life that a kill at `place` would hit: lives that found nothing to resume are not counted."""
+    return [life for life in evidence.lives if life.status != "missing"][place]
+
+
+def points_passed(life: LifeEvidence) -> int:
+    """How many crash points a life passed."""
+    return len(life.passed)

@@ -1,0 +1,27 @@
+"""`--replay`: exactly one schedule, with its timeline, pass or fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from crashtests.campaign import Campaign
+from crashtests.failure import ContractBroken
+from crashtests.schedule import parse
+from crashtests.timeline import render
+
+
+def test_replay(
+    campaign: Campaign, request: pytest.FixtureRequest, record_property: Callable[[str, object], None]
+) -> None:
+    """Every guarantee holds for the schedule given, and each of its kills fires."""
+    evidence, violations = campaign.check(parse(request.config.option.replay), "replay")
+    record_property("timeline", render(evidence, violations))
+
+    if evidence.overruns:
+        raise ContractBroken(
+            f"{evidence.overruns} planned kills were never reached; what happened: {evidence.schedule}"
+        )
+    if violations:
+        raise ContractBroken("\n".join(map(str, violations)))

@@ -1,0 +1,66 @@
+"""The timeline of a schedule: life by life, what ran, where it died, what was on disk, what the resume did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from crashtests.contract import Violation
+from crashtests.evidence import Evidence, LifeEvidence
+from crashtests.subject import Scene
+from crashtests.world import Event
+
+
+def render(evidence: Evidence, violations: Sequence[Violation]) -> str:
+    """The whole report of one schedule, with what it breaks."""
+    lines = [f"schedule  {evidence.schedule}"]
+    for life in evidence.lives:
+        lines += _life(life)
+    lines += [f"BROKEN    {violation}" for violation in violations] or ["          every guarantee holds"]
+    return "\n".join(lines)
+
+
+def replay_command(evidence: Evidence, subject: str | None = None) -> str:
+    """The command that runs exactly this schedule again."""
+    return f"pytest crashtests {f'--subject {subject} ' if subject else ''}--replay '{evidence.schedule}'"
+
+
+def _life(life: LifeEvidence) -> Iterator[str]:
+    yield f"life {life.number}    {'resumes' if life.resume else 'starts'}"
+    for event in life.events:
+        if text := _event(event):
+            yield f"          {text}"
+    if life.killed_at:
+        yield f"          SIGKILL at {life.killed_at}"
+    yield f"  on disk {_scene(life.after)}"
+
+
+def _event(event: Event) -> str | None:
+    name = event["event"]
+    if name == "ask":
+        broken = "".join(f"; the API refuses it, rule {rule}: {message}" for rule, message in event["broken"])
+        return f"request {event['ask']} with {len(event['messages'])} messages{broken}"
+    if name == "answer":
+        calls = ", ".join(f"{tool} ({call})" for call, tool in event["calls"])
+        return f"  answer: {calls or 'no calls'}, stop_reason {event['stop_reason']}"
+    if name == "ending":
+        return f"ends: {event['status']}{' - ' + event['reason'] if event['reason'] else ''}"
+    says = {
+        "begin": "{id} {tool}: entered",
+        "effect": "{id}: EFFECT",
+        "end": "{id}: raises" if event.get("raised") else "{id}: returns",
+        "verify": "{id}: verify says {verdict}",
+    }
+    return says[name].format(**event) if name in says else None
+
+
+def _scene(scene: Scene | None) -> str:
+    if scene is None:
+        return "nothing that can be loaded"
+    ledger = ", ".join(f"{call} {state}" for call, state in (scene.ledger or {}).items())
+    parts = [
+        f"{len(scene.messages)} messages",
+        f"pending {', '.join(scene.pending) or 'none'}" if scene.pending is not None else "",
+        f"ledger {ledger or 'empty'}" if scene.ledger is not None else "",
+        f"status {scene.status}" if scene.status else "",
+    ]
+    return "; ".join(part for part in parts if part)
