@@ -60,8 +60,6 @@ def answers(*responses: Any) -> Handler:
     return handle
 
 
-# --- what goes over the wire ------------------------------------------------------------------------------------------
-
 ODD_BODY = asks(
     {"type": "thinking", "thinking": "", "signature": "c2ln"},
     text("a") | {"citations": None},
