@@ -33,8 +33,10 @@ def test_tools_by_path_and_by_name(where: str, fast_path: Path) -> None:
 
 def test_tools_file_does_not_stand_in_for_a_module(fast_path: Path) -> None:
     """A tools file named like a module of the standard library is not what others get when they import that module."""
-    (fast_path / "email.py").write_text(f"import email.message\nfrom {MODULE} import TOOLS\n")
-    run = ("--tools", "./email.py", "--script", write_script(fast_path, asks(call("a")), says("Done.")))
+    (fast_path / "mine").mkdir()
+    source = f"import colorsys\ncolorsys.rgb_to_hsv(0, 0, 0)\nfrom {MODULE} import TOOLS\n"
+    (fast_path / "mine/colorsys.py").write_text(source)
+    run = ("--tools", "mine/colorsys.py", "--script", write_script(fast_path, asks(call("a")), says("Done.")))
 
     assert (0, DONE) == forked(*run, cwd=fast_path).end
 

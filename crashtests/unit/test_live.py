@@ -63,6 +63,9 @@ def test_killed_and_resumed(crash_after: str, asked: int, api: MessagesApi, fast
     assert 1 == len(report_ids(fast_path))
     assert asked == len(api.requests)
 
+    thoughts = [block["type"] for message in api.requests[-1]["messages"][1::2] for block in message["content"]]
+    assert 3 == thoughts.count("thinking")
+
 
 def test_killed_in_a_process_of_its_own(api: MessagesApi, fast_path: Path) -> None:
     """What the forks show holds for a cold process, on the other store, by the command line of a supervisor."""

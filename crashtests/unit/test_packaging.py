@@ -9,6 +9,7 @@ import subprocess
 import tomllib
 from collections.abc import Iterator
 from fnmatch import fnmatch
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -52,8 +53,13 @@ SOURCES = {path: (ROOT / path).read_text() for path in FILES if path.suffix == "
 TREES = {path: ast.parse(source) for path, source in SOURCES.items()}
 
 
-def imports(path: Path) -> Iterator[str]:
+@cache
+def imports(path: Path) -> frozenset[str]:
     """The modules that a file imports anywhere, also inside functions."""
+    return frozenset(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[str]:
     for node in ast.walk(TREES[path]):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
