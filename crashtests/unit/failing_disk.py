@@ -8,6 +8,7 @@ anything unsynced or lost in it is a lie, and noted.
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import signal
@@ -45,6 +46,10 @@ class FailingDisk:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(os, name)
+
+    def repair(self) -> None:
+        """No more faults; what was lost stays lost."""
+        self.k, self.for_ever = 0, False
 
     def _fails(self, name: str) -> bool:
         if name not in self.calls:
@@ -135,6 +140,7 @@ class Run:
         if pid == 0:
             status = 3
             try:
+                gc.disable()  # a collection would copy the parent's whole heap
                 signal.alarm(30)
                 resource.setrlimit(resource.RLIMIT_FSIZE, (size_max, size_max))
                 ended = self.life()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -13,6 +14,12 @@ from crashtests.unit.failing_disk import BIG, FailingDisk, Run
 from crashtests.unit.lives import STORES
 from crashtests.unit.world import World
 from harness import JsonStore, Result, SqliteStore, StopError, Store, durable
+
+
+@pytest.fixture(autouse=True)
+def plain_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On macOS too, files are synced by the call that the failing disk knows."""
+    monkeypatch.delattr(fcntl, "F_FULLFSYNC", raising=False)
 
 
 def runs_on(path: Path, store_class: type[Store], output: str = "it is done") -> Iterator[tuple[int, Run]]:
@@ -27,21 +34,26 @@ def runs_on(path: Path, store_class: type[Store], output: str = "it is done") ->
 def test_a_fault_at_every_call_of_the_disk(
     number: int, for_ever: bool, fast_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The fault moves on by one call at a time until a run ends without having met it, so that none was left out."""
+    """The fault moves on by one call at a time until a run ends without having met it, so that none was left out.
+
+    The disk is then repaired, but what a failed sync has lost stays lost: no such file may ever be put in place.
+    """
     met: list[str] = []
     warned = 0
     for k, run in runs_on(fast_path, JsonStore):
         disk = FailingDisk(k, number, for_ever=for_ever)
-        monkeypatch.setattr(durable, "os", disk)
-        ended = run.life()
-        monkeypatch.undo()
+        with monkeypatch.context() as patched:
+            patched.setattr(durable, "os", disk)
+            ended = run.life()
+            if not disk.failed:
+                break
+            met.append(disk.failed[0])
+            warned += bool(run.warnings)
+            assert_ended_honestly(ended, run, number)
+            disk.repair()
+            run.check()
         assert [] == disk.lies
-        if not disk.failed:
-            break
-        met.append(disk.failed[0])
-        warned += bool(run.warnings)
-        assert_ended_honestly(ended, run, number)
-        run.check()
+        assert [] == list(run.store.directory.glob("*.tmp"))
 
     assert isinstance(ended, Result)
     assert ("done", ()) == (ended.status, ended.unknowns)
@@ -67,9 +79,9 @@ def test_a_short_write_is_carried_on(fast_path: Path, monkeypatch: pytest.Monkey
     """A write that takes less than it was given, wherever it is, costs nothing but another write."""
     for k, run in runs_on(fast_path, JsonStore):
         disk = FailingDisk(k, None, calls=["write"])
-        monkeypatch.setattr(durable, "os", disk)
-        ended = run.life()
-        monkeypatch.undo()
+        with monkeypatch.context() as patched:
+            patched.setattr(durable, "os", disk)
+            ended = run.life()
         assert isinstance(ended, Result)
         assert ("done", (), []) == (ended.status, ended.unknowns, run.warnings)
         assert ["t1", "t2", "t3"] == run.world.of("effect")
@@ -93,25 +105,7 @@ def test_a_disk_that_takes_nothing_is_an_error(fast_path: Path, monkeypatch: pyt
     assert "nothing was written" in str(run.life())
 
 
-def test_a_failed_sync_is_not_tried_again(fast_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a sync that failed, the file is given up, and what comes next is written anew: no lost page is renamed."""
-    for k, run in runs_on(fast_path, JsonStore):
-        disk = FailingDisk(k, errno.EIO, calls=["fsync"])
-        monkeypatch.setattr(durable, "os", disk)
-        run.life()
-        run.life()
-        monkeypatch.undo()
-
-        assert [] == disk.lies
-        assert [] == list(run.store.directory.glob("*.tmp"))
-        run.check()
-        if not disk.failed:
-            break
-
-    assert k > 20
-
-
-@pytest.mark.parametrize(("kind", "step"), [("json", 400), ("sqlite", 16_000)])
+@pytest.mark.parametrize(("kind", "step"), [("json", 600), ("sqlite", 16_000)])
 def test_a_real_limit_on_the_size_of_files(kind: str, step: int, fast_path: Path) -> None:
     """With RLIMIT_FSIZE, in a process of its own, a little higher each time until the run fits."""
     ends = []
