@@ -87,9 +87,9 @@ def run_agent(
     them. `turns_max` (default 50) is checked before each request; a resume may change it. `max_tokens` is sent with
     each request of this life. `say` gets a line of progress at a time, `warn` what a person should know.
 
-    Returns a `Result` for "done" and for every stop that a later resume can deal with. Raises `UsageError` and
-    `StateRefused`, with nothing on disk changed, and lets `BaseException` from tools through: the state on disk is then
-    as after a kill.
+    Returns a `Result` for "done" and for every stop once the run is on disk. Raises `UsageError` and `StateRefused`,
+    with nothing on disk changed, `WriteFailed` if the state could not be made or opened (nothing was asked or run), and
+    lets `BaseException` from tools through: the state on disk is then as after a kill.
     """
     by_name = tools_by_name(tools)
     if turns_max is not None and turns_max < 1:
