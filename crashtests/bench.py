@@ -126,7 +126,7 @@ def sqlite_growth(directory: Path, *, early: int = 100, late: int = 10_000, widt
         f"turn {early:,}",
         statistics.median(early_costs),
         1.2,
-        "a long task does not get slower: a save appends what is new",
+        "a save appends what is new; on a disk early turns may cost more, since they still lengthen the log file",
     )
 
 
