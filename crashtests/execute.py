@@ -74,33 +74,27 @@ class Executor:
             self._start_earlier_run(server, schedule, run)
         lives: list[LifeEvidence] = []
         log = LogReader(run / "world.log")
-        kills: list[Kill | None] = list(schedule.kills)
         spare_lives = _spare_lives(schedule)
         resume, scene = False, None
+        place = 0  # in the plan; a life that finds nothing to resume passes no crash point and takes no place in it
         while True:
-            planned = kills.pop(0) if kills else None
-            at = kill_at if not kills and planned is None else None
-            if at is not None:
-                kill_at = None
             number = len(lives) + 1
+            planned = schedule.kills[place] if place < len(schedule.kills) else None
+            at = kill_at if place == len(schedule.kills) else None
             files = _files(run / "state") if resume and scene is None else None
             death = self._live(server, schedule, run, number, resume, planned, at, tools_end=tools_end)
             changed = None if files is None else files != _files(run / "state")
-            events = log.read()
             before, scene = scene, self.subject.scene(run / "state")
-            life = LifeEvidence(number, resume, planned, death, events, before, scene, changed)
+            life = LifeEvidence(number, resume, planned, death, log.read(), before, scene, changed)
             self._check(schedule, life)
             lives.append(life)
-            if life.status == "missing":
-                # No crash point can be passed where nothing is: what was planned holds for the next life.
-                kills, kill_at = [*([planned] if planned else []), *kills], at
-            elif not kills and kill_at is None and _is_final(life):
-                break
-            elif not kills and kill_at is None and life.killed_at is None:
-                spare_lives -= 1
-                if spare_lives < 0:
-                    break
             resume = life.status != "missing"
+            place += resume
+            if place < len(schedule.kills) + (kill_at is not None) or life.killed_at or not resume:
+                continue
+            spare_lives -= 1
+            if _is_final(life) or spare_lives < 0:
+                break
         happened = tuple(life.killed_at for life in lives if life.status != "missing")
         return Evidence(replace(schedule, kills=happened).canonical(), tuple(lives))
 
@@ -148,6 +142,8 @@ class Executor:
             problem = f"announced {death.witness} and lived on"
         elif life.ending is None:
             problem = f"exited with status {death.exit_status} without saying how it ended"
+        elif life.status == "missing" and not life.resume:
+            problem = "was a fresh start and said that there is nothing to resume"
         elif death.exit_status != STATUSES[life.status]:
             problem = f"said {life.status} and exited with status {death.exit_status}"
         else:

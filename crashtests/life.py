@@ -11,6 +11,7 @@ whichever it is. `tools_end`: whether tools that end the process do so.
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ def prepare(setup: dict[str, Any]) -> None:
         planted.install(planted.Edit(**edit))
     _subject = load_subject(setup["subject"])
     _subject.prepare()
+    _warm_up()
 
 
 def live(request: dict[str, Any]) -> int:
@@ -63,6 +65,20 @@ def live(request: dict[str, Any]) -> int:
     world.log("ending", status=ending.status, reason=ending.reason.replace(str(run), "."), told=ending.told)
     sys.stdout.flush()
     return STATUSES[ending.status]
+
+
+def _warm_up() -> None:
+    """Live a few lives right here, before any fork, if the subject allows it.
+
+    What they fill and specialize (caches of regular expressions, the interpreter's inline caches) would otherwise be
+    filled in every life again, each time on a page that has to be copied first: most of the cost of a short life.
+    """
+    for store in _subject.stores * _subject.warm_ups:
+        with tempfile.TemporaryDirectory() as run:
+            schedule = f"v1 {store} marks [thinking read put pay mail][ghost deny] end"
+            request = {"schedule": schedule, "life": 1, "run": run, "log": "world.log", "tools_end": False}
+            live(request | {"resume": False, "kill": None, "kill_at": None})
+            live(request | {"resume": True, "life": 2, "kill": None, "kill_at": None})
 
 
 def _ignore(label: str) -> None:

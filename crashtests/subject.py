@@ -82,6 +82,8 @@ class Subject(ABC):
     """The stores of a schedule that mean something to it; one that has none of its own ignores the word."""
     protocols: ClassVar[tuple[bool, ...]] = (True,)
     """With started marks, without, or both, likewise."""
+    warm_ups: ClassVar[int] = 0
+    """How many lives may run in the server before it forks: only for a harness that keeps nothing between runs."""
     settles_exactly: ClassVar[bool] = False
     """Whether it promises the reconcile table of the reference harness, so that each settlement is foretold."""
 

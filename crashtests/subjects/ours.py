@@ -20,6 +20,7 @@ class Harness(Subject):
     stores = ("json", "sqlite")
     protocols = (True, False)
     settles_exactly = True
+    warm_ups = 10
 
     def labels(self, schedule: Schedule) -> Mapping[str, str]:
         from harness.crash import crash_points
