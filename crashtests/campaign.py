@@ -89,7 +89,7 @@ class Campaign:
         for every, cold, name in ((REPEAT_EVERY, False, "repeated"), (COLD_EVERY, True, "cold")):
             if number % every == 0:
                 self.tally.rates[name] += 1
-                again = self.executor.execute(evidence.schedule, cold=cold)
+                again = self.executor.again(evidence.schedule, cold=cold)
                 _compare_traces(evidence, again, "a cold interpreter" if cold else "a second run")
 
     def _record(self, evidence: Evidence, part: str) -> None:

@@ -5,7 +5,7 @@ It is what the contract judges. The witness of a kill is the kernel's signal 9 *
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +62,8 @@ class Evidence:
 
     schedule: Schedule
     lives: tuple[LifeEvidence, ...]
+    branch: Hashable | None = None
+    """Equal for two kills that left the same state: what can follow them is the same. None if that is not known."""
 
     @property
     def events(self) -> Iterator[Event]:

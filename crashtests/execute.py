@@ -7,9 +7,9 @@ life should be (it hangs, exits without a word, dies unasked) raises `SubjectFau
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,9 @@ from crashtests.evidence import Evidence, LifeEvidence
 from crashtests.forkserver.client import Death, ForkServer
 from crashtests.kinds import FIRST_ASKS, TOOL_KINDS
 from crashtests.life import STATUSES
+from crashtests.reuse import Reuse, state_key
 from crashtests.schedule import Kill, Schedule
-from crashtests.subject import Subject, load_subject
+from crashtests.subject import Scene, Subject, load_subject
 from crashtests.world import LogReader
 
 _LIFE = "crashtests.life:live"
@@ -39,95 +40,162 @@ class SubjectFault(Exception):
         )
 
 
+@dataclass(slots=True)
+class _Run:
+    """A schedule while it is executed."""
+
+    schedule: Schedule
+    server: ForkServer
+    directory: Path
+    log: LogReader
+    kill_at: int | None
+    tools_end: bool
+    reuse: bool
+    lives: list[LifeEvidence] = field(default_factory=list)
+    scene: Scene | None = None
+    resume: bool = False
+    place: int = 0
+    """In the plan. A life that finds nothing to resume passes no crash point and takes no place in it."""
+    over: bool = False
+    ends_from: tuple[Hashable, int] | None = None
+
+    @property
+    def planned(self) -> int:
+        """How many lives have a place in the plan."""
+        return len(self.schedule.kills) + (self.kill_at is not None)
+
+    def add(self, life: LifeEvidence) -> None:
+        self.lives.append(life)
+        self.resume = life.status != "missing"
+        self.place += self.resume
+        if self.place < self.planned or life.killed_at or not self.resume:
+            return
+        left_alone = self.place - self.planned
+        self.over = _is_final(life) or left_alone > _spare_lives(self.schedule)
+
+    def evidence(self) -> Evidence:
+        happened = tuple(life.killed_at for life in self.lives if life.status != "missing")
+        branch = self.ends_from[0] if self.ends_from else None
+        return Evidence(replace(self.schedule, kills=happened).canonical(), tuple(self.lives), branch)
+
+
 class Executor:
     """Executes schedules on one subject, with its fork server."""
 
     def __init__(self, server: ForkServer, cold_server: Callable[[], ForkServer], subject: Subject) -> None:
         self._server = server
         self._cold_server = cold_server
+        self._reuse = Reuse(server.root / "beginning")
+        self._references: dict[Schedule, Evidence] = {}
         self.subject = subject
         self.lives = 0
-        self._references: dict[Schedule, Evidence] = {}
+
+    @property
+    def lives_saved(self) -> int:
+        """Lives that were not lived again, since the same one had been (reuse.py)."""
+        return self._reuse.lives_saved
 
     def reference(self, schedule: Schedule) -> Evidence:
         """The uninterrupted run of the same script, in which no tool ends the process. Remembered."""
         plain = schedule.without_kills
         if plain not in self._references:
-            with _run_directory(self._server) as run:
-                self._references[plain] = self._lives(self._server, plain, run, None, tools_end=False)
+            self._references[plain] = self._execute(plain, self._server, tools_end=False)
         return self._references[plain]
 
-    def execute(self, schedule: Schedule, *, kill_at: int | None = None, cold: bool = False) -> Evidence:
-        """Evidence of `schedule`. `kill_at=k`: the life after the planned kills dies at its k-th crash point.
+    def execute(self, schedule: Schedule, *, kill_at: int | None = None) -> Evidence:
+        """Evidence of `schedule`. `kill_at=k`: the life after the planned ones dies at its k-th crash point.
 
-        The evidence's schedule names the kills that happened. `cold`: each life gets an interpreter of its own.
-        Raises `SubjectFault`.
+        The evidence's schedule names the kills that happened. Raises `SubjectFault`.
         """
-        server = self._cold_server() if cold else self._server
-        with _run_directory(server) as run:
-            return self._lives(server, schedule, run, kill_at, tools_end=True)
+        return self._execute(schedule, self._server, kill_at=kill_at, reuse=True)
 
-    def _lives(
-        self, server: ForkServer, schedule: Schedule, run: Path, kill_at: int | None, *, tools_end: bool
-    ) -> Evidence:
-        if schedule.over:
-            self._start_earlier_run(server, schedule, run)
-        lives: list[LifeEvidence] = []
-        log = LogReader(run / "world.log")
-        spare_lives = _spare_lives(schedule)
-        resume, scene = False, None
-        place = 0  # in the plan; a life that finds nothing to resume passes no crash point and takes no place in it
-        while True:
-            number = len(lives) + 1
-            planned = schedule.kills[place] if place < len(schedule.kills) else None
-            at = kill_at if place == len(schedule.kills) else None
-            files = _files(run / "state") if resume and scene is None else None
-            death = self._live(server, schedule, run, number, resume, planned, at, tools_end=tools_end)
-            changed = None if files is None else files != _files(run / "state")
-            before, scene = scene, self.subject.scene(run / "state")
-            life = LifeEvidence(number, resume, planned, death, log.read(), before, scene, changed)
-            self._check(schedule, life)
-            lives.append(life)
-            resume = life.status != "missing"
-            place += resume
-            if place < len(schedule.kills) + (kill_at is not None) or life.killed_at or not resume:
-                continue
-            spare_lives -= 1
-            if _is_final(life) or spare_lives < 0:
-                break
-        happened = tuple(life.killed_at for life in lives if life.status != "missing")
-        return Evidence(replace(schedule, kills=happened).canonical(), tuple(lives))
+    def again(self, schedule: Schedule, *, cold: bool) -> Evidence:
+        """`execute` with every life lived, `cold`: each in an interpreter of its own."""
+        return self._execute(schedule, self._cold_server() if cold else self._server)
 
-    def _live(
+    def _execute(
         self,
-        server: ForkServer,
         schedule: Schedule,
-        run: Path,
-        number: int,
-        resume: bool,
-        planned: Kill | None,
-        kill_at: int | None,
+        server: ForkServer,
         *,
-        tools_end: bool,
-    ) -> Death:
+        kill_at: int | None = None,
+        tools_end: bool = True,
+        reuse: bool = False,
+    ) -> Evidence:
+        directory = server.new_run()
+        run = _Run(schedule, server, directory, LogReader(directory / "world.log"), kill_at, tools_end, reuse)
+        try:
+            self._begin(run)
+            while not run.over:
+                key = self._key(run)
+                if key is not None and run.ends_from is None:
+                    run.ends_from = (key, len(run.lives))
+                    if lives := self._reuse.end(key, len(run.lives) + 1):
+                        run.lives += lives
+                        break
+                self._live(run)
+            else:
+                if run.ends_from is not None:
+                    key, place = run.ends_from
+                    self._reuse.ended(key, run.lives[place:])
+            return run.evidence()
+        finally:
+            run.server.drop_run(run.directory)
+
+    def _begin(self, run: _Run) -> None:
+        """Bring the run to where its first life starts, or, if that is remembered, to the end of its plan."""
+        if run.kill_at is not None and run.schedule.kills:
+            begun = self._reuse.beginning(run.schedule, run.directory)
+            if begun is not None:
+                run.lives, run.scene, run.resume = list(begun.lives), begun.scene, begun.resume
+                run.place = len(run.schedule.kills)
+                run.log.skip()
+                return
+        if run.schedule.over:
+            death = self._run_life(run, 0, _EARLIER_KILL, None)
+            if not death.killed:
+                raise SubjectFault(
+                    self.subject.name, run.schedule, 0, f"was not killed at {_EARLIER_KILL}", death.output
+                )
+
+    def _key(self, run: _Run) -> Hashable | None:
+        """What the rest of this run depends on, once all planned kills are behind it; None if it cannot be told."""
+        if not run.reuse or run.place < run.planned or not run.lives:
+            return None
+        state = self.subject.state_key(run.directory / "state")
+        return None if state is None else state_key(run.schedule, state, run.lives, run.resume)
+
+    def _live(self, run: _Run) -> None:
+        """One more life, and what follows for the next."""
+        state = run.directory / "state"
+        number = len(run.lives) + 1
+        kills, place = run.schedule.kills, run.place
+        planned = kills[place] if place < len(kills) else None
+        kill_at = run.kill_at if place == len(kills) else None
+        if kill_at is not None and run.lives and run.lives[-1].status != "missing":
+            self._reuse.begin(run.schedule, run.lives, run.directory, run.resume)
+        files = _files(state) if run.resume and run.scene is None else None
+        death = self._run_life(run, number, planned, kill_at)
+        changed = None if files is None else files != _files(state)
+        before, run.scene = run.scene, self.subject.scene(state)
+        life = LifeEvidence(number, run.resume, planned, death, run.log.read(), before, run.scene, changed)
+        self._check(run.schedule, life)
+        run.add(life)
+
+    def _run_life(self, run: _Run, number: int, planned: Kill | None, kill_at: int | None) -> Death:
         self.lives += 1
         request = {
-            "schedule": str(schedule),
+            "schedule": str(run.schedule),
             "life": number,
-            "resume": resume,
-            "run": str(run),
+            "resume": run.resume,
+            "run": str(run.directory),
             "log": "world.log" if number else "earlier.log",
             "kill": [planned.label, planned.n] if planned else None,
             "kill_at": kill_at,
-            "tools_end": tools_end,
-            "cwd": str(run),
+            "tools_end": run.tools_end,
+            "cwd": str(run.directory),
         }
-        return server.run(request)
-
-    def _start_earlier_run(self, server: ForkServer, schedule: Schedule, run: Path) -> None:
-        death = self._live(server, schedule, run, 0, False, _EARLIER_KILL, None, tools_end=False)
-        if not death.killed:
-            raise SubjectFault(self.subject.name, schedule, 0, f"was not killed at {_EARLIER_KILL}", death.output)
+        return run.server.run(request)
 
     def _check(self, schedule: Schedule, life: LifeEvidence) -> None:
         """A life ends in two ways only: a witnessed kill, or a word about its end and the exit status that fits."""
@@ -149,15 +217,6 @@ class Executor:
         else:
             return
         raise SubjectFault(self.subject.name, schedule, life.number, problem, death.output)
-
-
-@contextmanager
-def _run_directory(server: ForkServer) -> Iterator[Path]:
-    run = server.new_run()
-    try:
-        yield run
-    finally:
-        server.drop_run(run)
 
 
 def _spare_lives(schedule: Schedule) -> int:

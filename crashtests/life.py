@@ -47,8 +47,7 @@ def live(request: dict[str, Any]) -> int:
     points = _Points(request["kill"], request["kill_at"])
     world = World(run / request["log"], request["life"], points, tools_end=request["tools_end"])
     points.world = world
-    own = _subject.labels(schedule)
-    model = ScriptedModel(schedule, world, strict=_subject.strict, point=_ignore if own else points)
+    model = ScriptedModel(schedule, world, strict=_subject.strict, point=points if _subject.model_points else _ignore)
     life = Life(
         state_dir=run / "state",
         resume=request["resume"],

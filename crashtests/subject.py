@@ -82,6 +82,8 @@ class Subject(ABC):
     """The stores of a schedule that mean something to it; one that has none of its own ignores the word."""
     protocols: ClassVar[tuple[bool, ...]] = (True,)
     """With started marks, without, or both, likewise."""
+    model_points: ClassVar[bool] = True
+    """Whether to pass the scripted model's crash points: not for a harness that has its own around each request."""
     warm_ups: ClassVar[int] = 0
     """How many lives may run in the server before it forks: only for a harness that keeps nothing between runs."""
     settles_exactly: ClassVar[bool] = False
@@ -97,6 +99,10 @@ class Subject(ABC):
     @abstractmethod
     def live(self, life: Life) -> Ending:
         """Start or resume the harness and run it to its end. Runs inside a life."""
+
+    def state_key(self, state_dir: Path) -> str | None:
+        """Equal for two states from which this harness must go on alike; None if that cannot be told (reuse.py)."""
+        return None
 
     def scene(self, state_dir: Path) -> Scene | None:
         """What is durable in `state_dir`, changing nothing; None if there is nothing or it cannot be read."""

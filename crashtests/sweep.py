@@ -2,13 +2,14 @@
 
 A script is run and killed at the 1st, 2nd, 3rd ... crash point it passes, until a life gets through without being
 hit: that the loop ends is the proof that nothing was skipped. For two kills, the same is done again inside the resume
-of each. The bound is data; the number of kills it needs is counted a second time from what unkilled lives pass.
+of each that left a state of its own: kills that leave the same bytes and the same world are followed once. The bound
+is data; the number of kills it needs is counted a second time from what unkilled lives pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, replace
 from itertools import product
 
 from crashtests.evidence import Evidence, LifeEvidence
@@ -19,20 +20,33 @@ from crashtests.subject import Subject
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """All scripts of `turns` turns with 1 to `calls` calls each, and how many kills each is given."""
+    """All scripts of `turns` turns with 1 to `calls` calls each, and how many kills each is given.
+
+    `pairs`: None takes each script on every store and, where they differ, with both protocols. Otherwise each takes one
+    of these pairs of options, and `pairs` says which in turn, as places in the list (json marks, json no-marks, sqlite
+    marks, sqlite no-marks, as far as the subject has them).
+    """
 
     turns: int
     calls: int
     kills: int
+    pairs: tuple[int, ...] | None = None
 
     def __str__(self) -> str:
         times = "one kill" if self.kills == 1 else f"{self.kills} kills"
         calls = "1 call" if self.calls == 1 else f"up to {self.calls} calls"
-        return f"{self.turns} turn{'s' * (self.turns > 1)} x {calls}, {times}"
+        options = "all options" if self.pairs is None else "options in turn"
+        return f"{self.turns} turn{'s' * (self.turns > 1)} x {calls}, {times}, {options}"
 
 
 BOUNDS = {
-    "default": (Bound(1, 2, 1), Bound(2, 1, 1), Bound(1, 1, 2)),
+    "default": (
+        Bound(1, 1, 1),
+        Bound(1, 2, 1, pairs=(3, 2, 1, 0)),
+        Bound(2, 1, 1, pairs=(3, 2, 1, 0)),
+        # A second kill for each kill is dear, and the sqlite store has the fewest crash points.
+        Bound(1, 1, 2, pairs=(1, 3, 0, 2)),
+    ),
     "soak": (Bound(1, 2, 2), Bound(2, 2, 1)),
 }
 
@@ -62,11 +76,15 @@ def tasks(subject: Subject, profile: str) -> list[Task]:
     """All of a profile's sweep, simplest scripts first. Each base is there once, with its largest number of kills."""
     kills: dict[Schedule, int] = {}
     for bound in BOUNDS[profile]:
-        for turns in _scripts(bound):
-            for base in _options(Schedule(turns), subject):
+        for place, turns in enumerate(_scripts(bound)):
+            bases = list(_options(Schedule(turns), subject))
+            if bound.pairs is not None:
+                bases = [bases[bound.pairs[place % len(bound.pairs)] % len(bases)]]
+            for base in bases:
                 kills[base] = max(kills.get(base, 0), bound.kills)
-    for corner in _CORNERS:
-        for base in _options(corner, subject):
+    for place, corner in enumerate(_CORNERS):
+        bases = list(_options(corner, subject))
+        for base in bases if profile == "soak" or corner.over or corner.kills else [bases[place % len(bases)]]:
             kills.setdefault(base, 1)
     return [Task(base, kills[base]) for base in sorted(kills, key=Schedule.size)]
 
@@ -81,22 +99,22 @@ def _options(schedule: Schedule, subject: Subject) -> Iterator[Schedule]:
     differ = any(TOOL_KINDS[call].effect != "read_only" for call in schedule.tool_kinds())
     for store, marks in product(subject.stores, subject.protocols):
         if marks or differ or len(subject.protocols) == 1:
-            yield Schedule(
-                schedule.turns, end=schedule.end, store=store, marks=marks, over=schedule.over, kills=schedule.kills
-            )
+            yield replace(schedule, store=store, marks=marks)
 
 
 def sweep(task: Task, execute: Callable[[Schedule, int], Evidence]) -> Iterator[Evidence]:
     """Evidence of each kill, in order; `execute(base, k)` kills at the k-th crash point after the base's own kills."""
     place = len(task.base.kills)
     passed: int | None = None
+    branches: set[Hashable] = set()
     k = 0
     while passed is None:
         k += 1
         evidence = execute(task.base, k)
         yield evidence
         if len(evidence.schedule.kills) > place:
-            if task.kills > 1:
+            if task.kills > 1 and (evidence.branch is None or evidence.branch not in branches):
+                branches.add(evidence.branch)
                 yield from sweep(Task(evidence.schedule, task.kills - 1), execute)
         else:
             passed = points_passed(_life(evidence, place))

@@ -45,6 +45,10 @@ class LogReader:
         self._path = path
         self._offset = 0
 
+    def skip(self) -> None:
+        """Pass over what is there already."""
+        self._offset = self._path.stat().st_size
+
     def read(self) -> list[Event]:
         try:
             with self._path.open("rb") as log:
@@ -169,8 +173,9 @@ def failure_text(kind: ToolKind) -> str:
 
 
 def tools_of(kinds: Iterator[str], world: World) -> list[WorldTool]:
-    """The tools that a script calls, but for those that the model makes up."""
-    return [WorldTool(TOOL_KINDS[name], world) for name in kinds if TOOL_KINDS[name].known]
+    """The tools that a script calls, but for those that the model makes up; never none, or it could not call at all."""
+    known = [name for name in kinds if TOOL_KINDS[name].known]
+    return [WorldTool(TOOL_KINDS[name], world) for name in known or ["read"]]
 
 
 def _end_process(how: str) -> None:

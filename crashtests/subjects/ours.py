@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ class Harness(Subject):
     stores = ("json", "sqlite")
     protocols = (True, False)
     settles_exactly = True
+    model_points = False
     warm_ups = 10
 
     def labels(self, schedule: Schedule) -> Mapping[str, str]:
@@ -58,23 +60,45 @@ class Harness(Subject):
         return Ending(result.status, result.reason)
 
     def scene(self, state_dir: Path) -> Scene | None:
-        import harness
+        loaded = _read(state_dir)
+        if loaded is None:
+            return None
+        checkpoint, ledger = loaded
+        return Scene(
+            messages=checkpoint.messages,
+            pending=tuple(call.tool_use_id for call in checkpoint.pending),
+            turns=checkpoint.turns,
+            tokens_used=checkpoint.tokens_used,
+            status=checkpoint.status,
+            answer=checkpoint.answer,
+            ledger={e.tool_use_id: "finished" if e.finished else "started" for e in ledger.entries.values()},
+        )
 
-        for store in (harness.JsonStore(state_dir), harness.SqliteStore(state_dir)):
-            try:
-                checkpoint, ledger = store.read()
-            except harness.StateRefused:
-                continue
-            return Scene(
-                messages=checkpoint.messages,
-                pending=tuple(call.tool_use_id for call in checkpoint.pending),
-                turns=checkpoint.turns,
-                tokens_used=checkpoint.tokens_used,
-                status=checkpoint.status,
-                answer=checkpoint.answer,
-                ledger={e.tool_use_id: "finished" if e.finished else "started" for e in ledger.entries.values()},
-            )
-        return None
+    def state_key(self, state_dir: Path) -> str | None:
+        """Every file as it is, temporary ones too, but for the random run id; of a database, what is in it."""
+        loaded = _read(state_dir)
+        run_id = loaded[1].run_id if loaded else ""
+        files = []
+        for path in sorted(state_dir.rglob("*")):
+            if path.is_file() and not path.name.startswith("state.sqlite3"):
+                files.append(
+                    (path.name, re.sub(rb'"sha256": "\w+"', b"", path.read_bytes()).replace(run_id.encode(), b""))
+                )
+            else:
+                files.append((path.name, b""))
+        return repr((files, loaded)).replace(run_id, "") if run_id else repr(files)
+
+
+def _read(state_dir: Path) -> Any:
+    """Checkpoint and ledger of whichever store is there, None if there is nothing that can be loaded."""
+    import harness
+
+    for store in (harness.JsonStore(state_dir), harness.SqliteStore(state_dir)):
+        try:
+            return store.read()
+        except harness.StateRefused:
+            continue
+    return None
 
 
 class _Model:

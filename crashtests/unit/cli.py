@@ -1,8 +1,7 @@
-"""The command line, run as a user's shell would: in a forked child (fast) or as a cold `python -m harness` (the proof).
+"""The command line, run as a user would: as a life of a fork server (fast) or a cold `python -m harness` (the proof).
 
-A forked child gets its own directory, environment and standard streams, calls `harness.cli.main`, and never comes back
-into the test: it leaves by `os._exit`, or by the signal that ends it. Exit statuses are as a shell shows them, 128 + n
-for signal n, so that a kill is 137 either way.
+A life gets its own directory, environment and standard streams, and calls `harness.cli.main`. Exit statuses are as a
+shell shows them, 128 + n for signal n, so that a kill is 137 either way.
 """
 
 from __future__ import annotations
@@ -10,23 +9,20 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
-import tempfile
-import traceback
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import Any
 
 import harness
-from harness import cli, crash, demo
+from crashtests.unit.servers import server
+from harness import demo
 
 KILLED = 137
 
-# A child that hangs is ended by the kernel, and its test fails.
+# A process that hangs is ended, and its test fails.
 _CHILD_MAX_S = 60
 _SOURCE = str(Path(harness.__file__).parents[1])
 
@@ -59,13 +55,33 @@ def forked(
     cwd: Path,
     crash_after: str | None = None,
     env: Mapping[str, str] | None = None,
-    before: Callable[[], object] | None = None,
+    before: Sequence[Any] = (),
+    sdk: bool = False,
 ) -> Ran:
-    """Run the command line in a forked child to its end. `before()` is called in the child first."""
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        pid = _fork(arguments, cwd, {**(env or {}), **_crash_after(crash_after)}, (out, err), before)
-        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        return Ran(_as_shell(status), _read(out), _read(err))
+    """Run the command line in a life of a fork server to its end.
+
+    `before`: a function of `crashtests.unit.surroundings` and its arguments, to be called there first. `sdk`: in a life
+    that has the SDK loaded already.
+    """
+    lives = server(sdk=sdk)
+    out, err = lives.root / "stdout", lives.root / "stderr"
+    for stream in (out, err):
+        stream.unlink(missing_ok=True)
+    death = lives.run(
+        {
+            "do": "command line",
+            "cwd": str(cwd),
+            "arguments": arguments,
+            "env": {**(env or {}), **_crash_after(crash_after)},
+            "streams": [str(out), str(err)],
+            "before": [before[0].__name__, *before[1:]] if before else [],
+        }
+    )
+    assert not death.timed_out, death
+    assert "" == death.output
+    status = 128 + death.signal if death.exit_status is None and death.signal else death.exit_status
+    assert status is not None
+    return Ran(status, out.read_text(), err.read_text())
 
 
 def cold(*arguments: str, cwd: Path, crash_after: str | None = None, env: Mapping[str, str] | None = None) -> Ran:
@@ -113,68 +129,9 @@ def report_ids(directory: Path) -> list[str]:
     return section.findall(written)
 
 
-def _fork(
-    arguments: Sequence[str],
-    cwd: Path,
-    env: Mapping[str, str],
-    streams: tuple[IO[bytes], IO[bytes]],
-    before: Callable[[], object] | None,
-) -> int:
-    with warnings.catch_warnings():
-        # Python 3.12 warns of threads in the parent, such as a test runner's; the child uses none of theirs.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        pid = os.fork()
-    if pid == 0:
-        _child(arguments, cwd, env, streams, before)
-    return pid
-
-
-def _child(
-    arguments: Sequence[str],
-    cwd: Path,
-    env: Mapping[str, str],
-    streams: tuple[IO[bytes], IO[bytes]],
-    before: Callable[[], object] | None,
-) -> NoReturn:
-    status = 1
-    try:
-        signal.alarm(_CHILD_MAX_S)
-        crash.listen(None)
-        os.chdir(cwd)
-        sys.path.insert(0, "")
-        os.environ.update(env)
-        for fd, stream in enumerate(streams, start=1):
-            os.dup2(stream.fileno(), fd)
-        sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
-        if before is not None:
-            before()
-        status = cli.main(arguments)
-    except SystemExit as end:
-        status = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(status if _flushed() else 120)
-
-
-def _flushed() -> bool:
-    """Whether what was printed could be written; Python itself exits with 120 if not."""
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except OSError:
-        return False
-    return True
-
-
 def _crash_after(text: str | None) -> dict[str, str]:
     return {} if text is None else {"CRASH_AFTER": text}
 
 
 def _as_shell(returncode: int) -> int:
     return 128 - returncode if returncode < 0 else returncode
-
-
-def _read(stream: IO[bytes]) -> str:
-    stream.seek(0)
-    return stream.read().decode()

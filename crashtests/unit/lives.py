@@ -1,7 +1,9 @@
-"""Lives: a run in a forked child process that is ended by a real SIGKILL at a crash point, and resumed in the test's.
+"""Lives in a fork of the test process, which knows whatever the test has made; and the marks of tests that live twice.
 
-The parent believes the kernel and the child together: a life counts as killed only if it was signal 9 and the child
-had announced the crash point. The child never comes back into the test: it leaves by `os._exit`.
+Such a life can run anything, but costs several times what one of a fork server does (`Scene.killed`): it is for what
+cannot be told to another process. The parent believes the kernel and the child together: a life counts as killed only
+if it was signal 9 and the child had announced the crash point. The child never comes back into the test: it leaves by
+`os._exit`.
 """
 
 from __future__ import annotations
@@ -11,25 +13,24 @@ import os
 import signal
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import NoReturn
 
 import pytest
 
-from crashtests.unit.world import World, WorldModel
-from harness import JsonStore, Model, Result, SqliteStore, Store, Tool, crash, run_agent
-from harness.checkpoint import Checkpoint
-
-STORES: dict[str, type[Store]] = {"json": JsonStore, "sqlite": SqliteStore}
+from crashtests.unit.scenes import STORES, Scene, say
+from harness import Result, crash
 
 both_stores = pytest.mark.parametrize("store_class", STORES.values(), ids=STORES)
 both_protocols = pytest.mark.parametrize("marks", [True, False], ids=["marks", "no-marks"])
 
-TASK = "Do it."
-
 # A child that hangs is ended by the kernel, and its test fails.
 _LIFE_MAX_S = 30
+
+
+def scene_killed_here(scene: Scene, label: str, n: int = 1) -> list[str]:
+    """A life of this very scene that is killed at the n-th pass of `label`. Returns what it said."""
+    return killed(lambda: scene.live(say=say, warn=say), label, n)
 
 
 def killed(run: Callable[[], Result], label: str, n: int = 1) -> list[str]:
@@ -67,61 +68,3 @@ def _live(run: Callable[[], Result], armed: crash.Armed, write_end: int) -> NoRe
         say(traceback.format_exc())
     finally:
         os._exit(1)
-
-
-def say(line: str) -> None:
-    os.write(1, f"{line}\n".encode())
-
-
-class Scene:
-    """One run in a directory of its own: its store, its world and its script, started, killed and resumed."""
-
-    def __init__(
-        self,
-        directory: Path,
-        store_class: type[Store],
-        responses: Sequence[dict[str, Any]],
-        *,
-        marks: bool = True,
-        fresh_ids: bool = False,
-    ) -> None:
-        directory.mkdir(exist_ok=True)
-        self.world = World(directory / "world.log")
-        self.store = store_class(directory / "state")
-        self.tools: list[Tool] = []
-        self.marks = marks
-        self.model: Model = WorldModel(self.world, responses, fresh_ids=fresh_ids)
-
-    def live(self, *, task: str | None = TASK, **options: Any) -> Result:
-        """A life in this process: the run is started, or resumed if it is there."""
-        chosen: dict[str, Any] = {"resume": "or-start", "started_marks": self.marks} | options
-        return run_agent(self.model, task, self.tools, self.store, **chosen)
-
-    def killed(self, label: str, n: int = 1) -> list[str]:
-        """A life in a child that is killed at the n-th pass of `label`. Returns what it said."""
-        return killed(lambda: self.live(say=say, warn=say), label, n)
-
-    def completed(self) -> tuple[Result, list[str]]:
-        """A life in this process that must come to the end of the task. Returns the result and what it said."""
-        said: list[str] = []
-        ended = self.live(say=said.append, warn=said.append)
-        assert "done" == ended.status, ended.reason
-        return ended, said
-
-    @property
-    def saved(self) -> Checkpoint:
-        """What is on disk."""
-        return self.store.read()[0]
-
-    @property
-    def messages(self) -> list[dict[str, Any]]:
-        return self.saved.messages
-
-    def results(self) -> list[dict[str, Any]]:
-        """The blocks that answer calls, in order."""
-        answers = [m["content"] for m in self.messages[1:] if m["role"] == "user"]
-        return [block for content in answers for block in content]
-
-    def contents(self) -> list[Any]:
-        """What the calls were answered with, in order."""
-        return [block["content"] for block in self.results()]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import resource
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -15,6 +14,7 @@ import pytest
 from crashtests.unit.bodies import asks, body, call, says
 from crashtests.unit.cli import DEMO_DONE, KILLED, cold, forked, report_ids, snapshot, write_script
 from crashtests.unit.cli_tools import MODULE, effects
+from crashtests.unit.surroundings import limit_files
 
 STORES = ("json", "sqlite")
 both_stores = pytest.mark.parametrize("store", STORES)
@@ -147,17 +147,13 @@ def test_failing_write(store: str, fast_path: Path) -> None:
     script = [asks(call("a", padding="x" * 200_000)), says("Done.")]
     arguments = ("--store", store, "--tools", MODULE, "--script", write_script(fast_path, *script))
 
-    status, last_line = forked(*arguments, cwd=fast_path, before=lambda: _limit_files(65_536)).end
+    status, last_line = forked(*arguments, cwd=fast_path, before=(limit_files, 65_536)).end
 
     assert 3 == status
     assert last_line.startswith("[stopped] turns=1 tokens_used=15 unknowns=0 reason: could not write 'save-a' to ")
     assert [] == effects(fast_path)
     assert (0, '[done] turns=1 tokens_used=30 unknowns=0 answer="Done."') == resume(fast_path, *script)
     assert ["act a"] == effects(fast_path)
-
-
-def _limit_files(size: int) -> None:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
 @pytest.mark.parametrize("option", ["--resume", "--status"])

@@ -9,7 +9,6 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -27,6 +26,7 @@ from crashtests.unit.cli import (
     write_script,
 )
 from crashtests.unit.cli_tools import INSIDE_FD, MODULE, effects
+from crashtests.unit.surroundings import break_stdout, close_stdout, close_streams, owner_finishes
 
 STORES = ("json", "sqlite")
 both_stores = pytest.mark.parametrize("store", STORES)
@@ -110,48 +110,17 @@ def test_status_while_the_owner_writes(store: str, fast_path: Path) -> None:
     shutil.copytree(early, late)
     assert (0, DEMO_DONE) == forked("--resume", "--state", "late", cwd=fast_path).end
 
-    seen = forked("--status", "--state", "early", cwd=fast_path, before=lambda: _owner_finishes(early, late))
+    seen = forked("--status", "--state", "early", cwd=fast_path, before=(owner_finishes, str(early), str(late)))
 
     assert (0, "[status] done turn=3 pending=none unknowns=none") == seen.end
 
 
-def _owner_finishes(early: Path, late: Path) -> None:
-    """In this process: once the first file of a run has been read, the files of `late` are put in place."""
-
-    def then_finish(read: Callable[..., Any]) -> Callable[..., Any]:
-        def read_and_finish(path: Path, *rest: Any) -> Any:
-            value = read(path, *rest)
-            if late.exists():
-                for old in early.iterdir():
-                    old.unlink()
-                for new in late.iterdir():
-                    new.rename(early / new.name)
-                late.rmdir()
-            return value
-
-        return read_and_finish
-
-    Path.read_bytes = then_finish(Path.read_bytes)  # type: ignore[method-assign]
-    shutil.copyfile = then_finish(shutil.copyfile)
-
-
-def _break_stdout() -> None:
-    read_end, write_end = os.pipe()
-    os.close(read_end)
-    os.dup2(write_end, 1)
-
-
-def _close_streams() -> None:
-    for fd in range(3):
-        os.close(fd)
-
-
-@pytest.mark.parametrize("lose", [_break_stdout, _close_streams])
+@pytest.mark.parametrize("lose", [break_stdout, close_streams])
 def test_without_stdout(lose: Callable[[], None], fast_path: Path) -> None:
     """A stdout that is gone or was never there changes nothing: a run ends with 0, and a kill is a kill."""
     for crash_after in ("save-a.half-written:2", "after-effect-write:3"):
-        assert KILLED == forked(cwd=fast_path, crash_after=crash_after, before=lose).status
-    assert 0 == forked("--resume", cwd=fast_path, before=lose).status
+        assert KILLED == forked(cwd=fast_path, crash_after=crash_after, before=(lose,)).status
+    assert 0 == forked("--resume", cwd=fast_path, before=(lose,)).status
     assert 1 == len(report_ids(fast_path))
 
 
@@ -170,7 +139,7 @@ def test_no_file_gets_the_number_of_a_closed_stream(fast_path: Path) -> None:
     (fast_path / "mine.py").write_text(f"log = open('tool.log', 'w')\nfrom {MODULE} import TOOLS\n")
     script = write_script(fast_path, asks(call("a")), says("Done."))
 
-    ran = forked("--tools", "mine.py", "--script", script, cwd=fast_path, before=lambda: os.close(1))
+    ran = forked("--tools", "mine.py", "--script", script, cwd=fast_path, before=(close_stdout,))
 
     assert (0, "") == (ran.status, (fast_path / "tool.log").read_text())
 
@@ -186,7 +155,7 @@ def test_what_tools_print_comes_before_the_last_line(fast_path: Path) -> None:
         "[turn 1][save B]",
         '[done] turns=1 tokens_used=30 unknowns=0 answer="Done."',
     ] == cold(*options, cwd=fast_path).lines
-    assert (0, "") == _status_and_out(forked(*options, "--state", "again", cwd=fast_path, before=_break_stdout))
+    assert (0, "") == _status_and_out(forked(*options, "--state", "again", cwd=fast_path, before=(break_stdout,)))
 
 
 def _status_and_out(ran: Ran) -> tuple[int, str]:

@@ -11,6 +11,7 @@ import pytest
 from crashtests.unit.bodies import asks, call, says
 from crashtests.unit.cli import DEMO_DONE, KILLED, forked, report_ids, snapshot, write_script
 from crashtests.unit.cli_tools import MODULE, effects
+from crashtests.unit.surroundings import become_nobody
 from harness.crash import crash_points, parse_crash_after
 
 STORES = ("json", "sqlite")
@@ -172,14 +173,6 @@ def test_odd_state_directories(store: str, state: str, fast_path: Path) -> None:
     assert {"checkpoint.json", "state.sqlite3"} & set(os.listdir(fast_path / state))
 
 
-def _become_nobody() -> None:
-    """Root may write anywhere; whoever else runs the tests is nobody already."""
-    if os.geteuid() == 0:
-        os.setgroups([])
-        os.setgid(65_534)
-        os.setuid(65_534)
-
-
 def test_directory_that_may_not_be_written(fast_path: Path) -> None:
     """3: nowhere to put the state is a failed write, and nothing was run; 4: state that may not be read is refused."""
     script = write_script(fast_path, asks(call("a")), says("Done."))
@@ -188,9 +181,9 @@ def test_directory_that_may_not_be_written(fast_path: Path) -> None:
     fast_path.chmod(0o555)
     options = ("--tools", MODULE, "--script", script)
     try:
-        unwritable = forked(*options, cwd=fast_path, before=_become_nobody).end
+        unwritable = forked(*options, cwd=fast_path, before=(become_nobody,)).end
         closed = [
-            forked(*options, *how, "--state", "closed", cwd=fast_path, before=_become_nobody).end
+            forked(*options, *how, "--state", "closed", cwd=fast_path, before=(become_nobody,)).end
             for how in ((), ("--resume",), ("--store", "sqlite", "--resume"))
         ]
     finally:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from crashtests.unit.failing_disk import BIG, FailingDisk, Run
-from crashtests.unit.lives import STORES
+from crashtests.unit.scenes import STORES
 from crashtests.unit.world import World
 from harness import JsonStore, Result, SqliteStore, StopError, Store, durable
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from crashtests.unit.bodies import asks, call, result, says
-from crashtests.unit.lives import Scene, both_protocols, both_stores
+from crashtests.unit.lives import both_protocols, both_stores
+from crashtests.unit.scenes import Scene
 from crashtests.unit.world import DONE_TEXT, World
 from harness import Effect, Result, Store, Tool
 from harness.ledger import Settled

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from crashtests.unit.cli import (
 )
 from crashtests.unit.cli_tools import MODULE, effects
 from crashtests.unit.loopback import MessagesApi, serving
+from crashtests.unit.surroundings import do_not_sleep
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -101,15 +101,11 @@ def test_api_that_recovers(api: MessagesApi, fast_path: Path) -> None:
     assert (4, 6) == (len(api.requests), api.attempts)
 
 
-def _do_not_sleep() -> None:
-    time.sleep = lambda seconds: None
-
-
 def test_nobody_there(api: MessagesApi, fast_path: Path) -> None:
     """3: no connection at all, or no address that makes sense; the state waits for better times."""
     for url in ("http://127.0.0.1:1", "http://[", "nonsense"):
         env = api.env() | {"ANTHROPIC_BASE_URL": url}
-        status, last_line = forked("--live", cwd=fast_path, env=env, before=_do_not_sleep).end
+        status, last_line = forked("--live", cwd=fast_path, env=env, before=(do_not_sleep,)).end
 
         assert 3 == status
         assert "turns=0 tokens_used=0 unknowns=0 reason: the API could not be reached or understood" in last_line

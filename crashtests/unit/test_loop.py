@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from crashtests.unit.bodies import asks, body, call, result, says, text
-from crashtests.unit.lives import TASK, Scene, both_stores
+from crashtests.unit.lives import both_stores
+from crashtests.unit.scenes import TASK, Scene
 from crashtests.unit.world import DONE_TEXT, SCHEMA, WorldModel
 from harness import ModelFailed, Store, Tool, UsageError
 from harness.ledger import Settled

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from crashtests.unit.bodies import asks, call, result, says
-from crashtests.unit.lives import STORES, Scene, both_stores
+from crashtests.unit.lives import both_stores
+from crashtests.unit.scenes import STORES, Scene
 from crashtests.unit.world import DONE_TEXT, WorldModel
 from harness import Effect, StateMode, StateRefused, Store, Tool, UsageError
 from harness.settle import UNKNOWN_TEXT

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from crashtests.unit.bodies import asks, body, call, result, says, text
-from crashtests.unit.lives import STORES, TASK, Scene, both_stores
+from crashtests.unit.lives import both_stores
+from crashtests.unit.scenes import STORES, TASK, Scene
 from crashtests.unit.world import DONE_TEXT, WorldModel
 from harness import Store
 from harness.stop_reasons import PAUSES_MAX

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from crashtests.unit.bodies import asks, call, says
-from crashtests.unit.lives import Scene, both_stores
+from crashtests.unit.lives import both_stores
 from crashtests.unit.moments import KINDS, TABLE, Kind, Ledger, Resume, Row, markdown
+from crashtests.unit.scenes import Scene
 from crashtests.unit.world import DONE_TEXT
 from harness import Effect, Store
 from harness.settle import UNKNOWN_TEXT

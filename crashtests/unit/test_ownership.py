@@ -18,7 +18,8 @@ import pytest
 
 from crashtests.unit import states
 from crashtests.unit.bodies import asks, call, says
-from crashtests.unit.lives import STORES, Scene, killed
+from crashtests.unit.lives import killed
+from crashtests.unit.scenes import STORES, Scene
 from crashtests.unit.states import as_json
 from harness import (
     JsonStore,

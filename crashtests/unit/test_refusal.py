@@ -16,8 +16,8 @@ import pytest
 
 from crashtests.unit import states
 from crashtests.unit.bodies import call, result
-from crashtests.unit.lives import STORES
 from crashtests.unit.refusals import missing, refused, resumed
+from crashtests.unit.scenes import STORES
 from harness import (
     JsonStore,
     StateDamaged,

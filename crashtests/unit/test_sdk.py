@@ -19,7 +19,8 @@ from anthropic.types import StopReason, tool_result_block_param
 
 from crashtests.api import judge
 from crashtests.unit.bodies import asks, call, result, says, text
-from crashtests.unit.lives import Scene, both_stores
+from crashtests.unit.lives import both_stores, scene_killed_here
+from crashtests.unit.scenes import Scene
 from crashtests.unit.world import DONE_TEXT
 from harness import AnthropicModel, Effect, JsonStore, ModelFailed, ScriptedModel, Store, Tool, UsageError
 from harness.ledger import input_sha256
@@ -197,7 +198,7 @@ def test_a_run_on_the_sdk_is_killed_and_resumed(store_class: type[Store], fast_p
     made.tools = [made.world.tool(verify=made.world.verify)]
     blocks = [{"type": "thinking", "thinking": "", "signature": "c2ln"}, text("a"), call("t1")]
     made.model = model(answers(asks(*blocks), says("done")))
-    made.killed(label)
+    scene_killed_here(made, label)
     ended, _ = made.completed()
 
     assert ("done", "done", 1, 30, ()) == (ended.status, ended.answer, ended.turns, ended.tokens_used, ended.unknowns)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from crashtests.unit import states
 from crashtests.unit.bodies import call, result
-from crashtests.unit.lives import STORES
+from crashtests.unit.scenes import STORES
 from crashtests.unit.states import as_json
 from harness import JsonStore, SqliteStore, StateForeign, Store, WriteFailed, ledger
 from harness.ledger import BadLedger, Ledger, Settled

@@ -16,7 +16,8 @@ import pytest
 import harness.loop
 from crashtests.api import judge
 from crashtests.unit.bodies import asks, call, result, says
-from crashtests.unit.lives import Scene
+from crashtests.unit.lives import scene_killed_here
+from crashtests.unit.scenes import Scene
 from crashtests.unit.world import DONE_TEXT, WorldModel
 from harness import Effect, JsonStore, StateDamaged, Store, Tool
 from harness.checkpoint import Call, Checkpoint
@@ -51,7 +52,7 @@ class SavesOnlyAtB(JsonStore):
 def test_saving_only_at_b_does_it_twice(fast_path: Path, label: str) -> None:
     """The turn is lost, the model is asked again and names the call anew: the best ledger does not know the new id."""
     made = scene(fast_path, SavesOnlyAtB, fresh_ids=True)
-    made.killed(label)
+    scene_killed_here(made, label)
     made.completed()
 
     assert ["ask-1", "ask-2"] == made.world.of("effect")
@@ -72,7 +73,7 @@ def test_saving_at_a_does_it_once(fast_path: Path, label: str, content: str) -> 
 def test_a_ledger_without_its_turn_is_refused(fast_path: Path) -> None:
     """The harness does not go on with what the variant leaves: a record of a call that nobody made is damage."""
     made = scene(fast_path, SavesOnlyAtB)
-    made.killed("after-effect-write")
+    scene_killed_here(made, "after-effect-write")
     made.store = JsonStore(made.store.directory)
 
     with pytest.raises(StateDamaged, match="of a call that no message makes"):
@@ -96,7 +97,7 @@ def test_recording_before_executing_tells_of_what_never_happened(
     """Killed between the two, a resume reports success to the model, and nothing was ever done."""
     made = scene(fast_path, JsonStore)
     monkeypatch.setattr(harness.loop, "Settler", RecordsFirst)
-    made.killed("recorded-not-run")
+    scene_killed_here(made, "recorded-not-run")
     ended, _ = made.completed()
 
     assert [result("t1", DONE_TEXT)] == made.results()
@@ -133,7 +134,7 @@ class LeavesTheTurnOut(JsonStore):
 def test_a_without_its_turn_is_refused_by_the_api(fast_path: Path) -> None:
     """The resume answers a call that is nowhere in the request: the API refuses it, and every later one too."""
     made = scene(fast_path, LeavesTheTurnOut)
-    made.killed("after-effect-write")
+    scene_killed_here(made, "after-effect-write")
     for _ in range(2):
         with pytest.raises(AssertionError, match="the API would refuse"):
             made.live()
@@ -157,7 +158,7 @@ def test_a_with_its_turn_is_accepted(fast_path: Path) -> None:
 def test_a_without_its_turn_is_refused_by_the_harness(fast_path: Path) -> None:
     """The harness finds such a state before it sends anything."""
     made = scene(fast_path, LeavesTheTurnOut)
-    made.killed("after-save-a")
+    scene_killed_here(made, "after-save-a")
     made.store = JsonStore(made.store.directory)
 
     with pytest.raises(StateDamaged, match="1 calls are pending"):

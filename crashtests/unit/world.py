@@ -27,6 +27,7 @@ class World:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._made: list[tuple[Tool, list[Any]]] = []
 
     def note(self, *event: str) -> None:
         fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -58,7 +59,17 @@ class World:
                 self.note("effect", name, key)
             return DONE_TEXT
 
-        return Tool(name, f"Does {name}.", SCHEMA, run, effect=effect, verify=verify)
+        made = Tool(name, f"Does {name}.", SCHEMA, run, effect=effect, verify=verify)
+        self._made.append((made, [name, effect.value, verify and verify.__name__]))
+        return made
+
+    def words_for(self, tool: Tool) -> list[Any]:
+        """What another process needs to know to make the same tool of the same world: `tool_again` takes it."""
+        return next(words for made, words in self._made if made is tool)
+
+    def tool_again(self, words: list[Any]) -> Tool:
+        name, effect, verify = words
+        return self.tool(name, Effect(effect), verify and getattr(self, verify))
 
     def verify(self, arguments: dict[str, Any], tool_use_id: str) -> Done | Verdict:
         """Looks into the log, where an effect leaves its key."""
@@ -89,6 +100,8 @@ class WorldModel:
 
     def __init__(self, world: World, responses: Sequence[dict[str, Any]], *, fresh_ids: bool = False) -> None:
         self._world = world
+        self.responses = list(responses)
+        self.fresh_ids = fresh_ids
         self.requests: list[dict[str, Any]] = []
         self._script = ScriptedModel(responses, mint_id=self._mint if fresh_ids else None)
 
