@@ -42,7 +42,7 @@ class Tally:
     def merge(self, other: dict[str, Any]) -> None:
         """Add what `to_json` of another tally gave. A schedule that the sweep reached stays the sweep's."""
         for line, record in other["schedules"].items():
-            if self.schedules.get(line, record)["part"] != "sweep":
+            if self.schedules.get(line, {"part": None})["part"] != "sweep":
                 self.schedules[line] = record
         self.rates.update(other["rates"])
 
@@ -79,7 +79,9 @@ class Campaign:
     def violations(self, schedule: Schedule, part: str) -> list[Violation]:
         """`check`, unless the schedule has been executed before."""
         known = self.known(schedule)
-        return self.check(schedule, part)[1] if known is None else known
+        if known is None:
+            known = self._known[str(schedule.canonical())] = self.check(schedule, part)[1]
+        return known
 
     def _judge(self, evidence: Evidence) -> list[Violation]:
         return violations(evidence, self.executor.reference(evidence.schedule), self.executor.subject)
@@ -89,7 +91,7 @@ class Campaign:
         for every, cold, name in ((REPEAT_EVERY, False, "repeated"), (COLD_EVERY, True, "cold")):
             if number % every == 0:
                 self.tally.rates[name] += 1
-                again = self.executor.again(evidence.schedule, cold=cold)
+                again = self.executor.again(evidence.executed, cold=cold)
                 _compare_traces(evidence, again, "a cold interpreter" if cold else "a second run")
 
     def _record(self, evidence: Evidence, part: str) -> None:

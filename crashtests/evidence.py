@@ -58,9 +58,13 @@ class LifeEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All lives of one schedule. `schedule` names the kills that happened, not those that were planned."""
+    """All lives of one schedule. `schedule` names the kills that happened, not those that were planned.
+
+    `executed` is the same with the lives at its end that were planned to be killed and were not.
+    """
 
     schedule: Schedule
+    executed: Schedule
     lives: tuple[LifeEvidence, ...]
     branch: Hashable | None = None
     """Equal for two kills that left the same state: what can follow them is the same. None if that is not known."""

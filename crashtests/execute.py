@@ -19,15 +19,16 @@ from crashtests.forkserver.client import Death, ForkServer
 from crashtests.kinds import FIRST_ASKS, TOOL_KINDS
 from crashtests.life import STATUSES
 from crashtests.reuse import Reuse, state_key
-from crashtests.schedule import Kill, Schedule
+from crashtests.schedule import ANY, Kill, Schedule, Turn
 from crashtests.subject import Scene, Subject, load_subject
-from crashtests.world import LogReader
+from crashtests.world import AFTER_EFFECT, LogReader
 
 _LIFE = "crashtests.life:live"
 OURS = "crashtests.subjects.ours:Harness"
 
-# A run that is started `over` an earlier one: that one was killed here, with calls pending.
-_EARLIER_KILL = Kill("after-save-a")
+# A run that is started `over` an earlier one: that one was killed in its second call, after a first that was finished.
+_EARLIER = Schedule((Turn(("pay",)), Turn(("pay",))))
+_EARLIER_KILL = Kill(AFTER_EFFECT, 2)
 
 
 class SubjectFault(Exception):
@@ -76,7 +77,8 @@ class _Run:
     def evidence(self) -> Evidence:
         happened = tuple(life.killed_at for life in self.lives if life.status != "missing")
         branch = self.ends_from[0] if self.ends_from else None
-        return Evidence(replace(self.schedule, kills=happened).canonical(), tuple(self.lives), branch)
+        executed = replace(self.schedule, kills=happened[: len(self.schedule.kills) + (self.kill_at is not None)])
+        return Evidence(executed.canonical(), executed, tuple(self.lives), branch)
 
 
 class Executor:
@@ -152,11 +154,14 @@ class Executor:
                 run.log.skip()
                 return
         if run.schedule.over:
-            death = self._run_life(run, 0, _EARLIER_KILL, None)
-            if not death.killed:
-                raise SubjectFault(
-                    self.subject.name, run.schedule, 0, f"was not killed at {_EARLIER_KILL}", death.output
-                )
+            self._start_earlier_run(run)
+
+    def _start_earlier_run(self, run: _Run) -> None:
+        """Leave an unfinished run of another script in the state directory, for this one to be started over."""
+        earlier = replace(run, schedule=replace(_EARLIER, store=run.schedule.store, marks=run.schedule.marks))
+        death = self._run_life(earlier, 0, _EARLIER_KILL)
+        if not death.killed:
+            raise SubjectFault(self.subject.name, run.schedule, 0, f"was not killed at {_EARLIER_KILL}", death.output)
 
     def _key(self, run: _Run) -> Hashable | None:
         """What the rest of this run depends on, once all planned kills are behind it; None if it cannot be told."""
@@ -171,18 +176,19 @@ class Executor:
         number = len(run.lives) + 1
         kills, place = run.schedule.kills, run.place
         planned = kills[place] if place < len(kills) else None
-        kill_at = run.kill_at if place == len(kills) else None
-        if kill_at is not None and run.lives and run.lives[-1].status != "missing":
+        if place == len(kills) and run.kill_at is not None:
+            planned = Kill(ANY, run.kill_at)
+        if place == len(kills) and run.kill_at is not None and run.lives and run.lives[-1].status != "missing":
             self._reuse.begin(run.schedule, run.lives, run.directory, run.resume)
         files = _files(state) if run.resume and run.scene is None else None
-        death = self._run_life(run, number, planned, kill_at)
+        death = self._run_life(run, number, planned)
         changed = None if files is None else files != _files(state)
         before, run.scene = run.scene, self.subject.scene(state)
         life = LifeEvidence(number, run.resume, planned, death, run.log.read(), before, run.scene, changed)
         self._check(run.schedule, life)
         run.add(life)
 
-    def _run_life(self, run: _Run, number: int, planned: Kill | None, kill_at: int | None) -> Death:
+    def _run_life(self, run: _Run, number: int, planned: Kill | None) -> Death:
         self.lives += 1
         request = {
             "schedule": str(run.schedule),
@@ -191,7 +197,6 @@ class Executor:
             "run": str(run.directory),
             "log": "world.log" if number else "earlier.log",
             "kill": [planned.label, planned.n] if planned else None,
-            "kill_at": kill_at,
             "tools_end": run.tools_end,
             "cwd": str(run.directory),
         }

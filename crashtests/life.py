@@ -4,8 +4,7 @@ It builds the world, the scripted model and the tools for its schedule, arms the
 to the subject, and logs how the subject says it ended. It imports neither pytest nor Hypothesis.
 
 A request is `{"schedule": line, "life": number, "resume": bool, "run": directory, "log": name, "tools_end": bool,
-"kill": [label, n] | null, "kill_at": k | null}`. `kill_at` is for the sweep: die at the k-th crash point passed,
-whichever it is. `tools_end`: whether tools that end the process do so.
+"kill": [label, n] | null}`. `tools_end`: whether tools that end the process do so.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import Any
 from crashtests import planted
 from crashtests.forkserver.child import die
 from crashtests.kinds import PAUSE, WEB_SEARCH
-from crashtests.schedule import parse
+from crashtests.schedule import ANY, parse
 from crashtests.scripted import MODEL_POINTS, ScriptedModel
 from crashtests.subject import Life, Subject, load_subject
 from crashtests.world import World, tools_of
@@ -44,7 +43,7 @@ def live(request: dict[str, Any]) -> int:
     """Live one life. Returns the exit status that `STATUSES` has for its ending."""
     schedule = parse(request["schedule"])
     run = Path(request["run"])
-    points = _Points(request["kill"], request["kill_at"])
+    points = _Points(request["kill"])
     world = World(run / request["log"], request["life"], points, tools_end=request["tools_end"])
     points.world = world
     model = ScriptedModel(schedule, world, strict=_subject.strict, point=points if _subject.model_points else _ignore)
@@ -76,8 +75,8 @@ def _warm_up() -> None:
         with tempfile.TemporaryDirectory() as run:
             schedule = f"v1 {store} marks [thinking read put pay mail][ghost deny] end"
             request = {"schedule": schedule, "life": 1, "run": run, "log": "world.log", "tools_end": False}
-            live(request | {"resume": False, "kill": None, "kill_at": None})
-            live(request | {"resume": True, "life": 2, "kill": None, "kill_at": None})
+            live(request | {"resume": False, "kill": None})
+            live(request | {"resume": True, "life": 2, "kill": None})
 
 
 def _ignore(label: str) -> None:
@@ -89,9 +88,8 @@ class _Points:
 
     world: World
 
-    def __init__(self, kill: list[Any] | None, kill_at: int | None) -> None:
+    def __init__(self, kill: list[Any] | None) -> None:
         self._kill = tuple(kill) if kill else None
-        self._kill_at = kill_at
         self._passes: Counter[str] = Counter()
         self._total = 0
 
@@ -100,7 +98,7 @@ class _Points:
         self._total += 1
         self.world.passed(label)
         n = self._passes[label]
-        if self._kill == (label, n) or self._kill_at == self._total:
+        if self._kill in ((label, n), (ANY, self._total)):
             self.world.flush()
             die(f"{label}:{n}")
 

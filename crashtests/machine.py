@@ -7,31 +7,23 @@ is (shrink.py), and a failure must not depend on the Hypothesis version.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, seed, settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from crashtests import strategies
 from crashtests.schedule import Kill, Schedule, Turn
+from crashtests.subject import Subject
 
 TURNS_MAX = 4
 KILLS_MAX = 4
 STEPS_MAX = 10
 
 
-def run_shard(
-    judge: Callable[[Schedule], None],
-    *,
-    seed_number: int,
-    schedules: int,
-    labels: Sequence[str],
-    stores: Sequence[str],
-    protocols: Sequence[bool],
-) -> None:
+def run_shard(judge: Callable[[Schedule], None], subject: Subject, *, seed_number: int, schedules: int) -> None:
     """Draw `schedules` schedules from `seed_number` and give each to `judge`, which raises for one that fails."""
 
     class Machine(RuleBasedStateMachine):
@@ -39,23 +31,24 @@ def run_shard(
             super().__init__()
             self.schedule = Schedule(())
 
+        @initialize(options=strategies.options(subject.stores, subject.protocols), turn=strategies.turns)
+        def begin(self, options: tuple[str, bool, bool], turn: Turn) -> None:
+            store, marks, over = options
+            self.schedule = Schedule((turn,), store=store, marks=marks, over=over)
+
         @precondition(lambda self: len(self.schedule.turns) < TURNS_MAX)
         @rule(turn=strategies.turns)
         def add_turn(self, turn: Turn) -> None:
             self.schedule = replace(self.schedule, turns=(*self.schedule.turns, turn))
 
         @precondition(lambda self: len(self.schedule.kills) < KILLS_MAX)
-        @rule(kill=strategies.kills(labels))
-        def add_kill(self, kill: Kill) -> None:
+        @rule(kill=strategies.kills)
+        def add_kill(self, kill: Kill | None) -> None:
             self.schedule = replace(self.schedule, kills=(*self.schedule.kills, kill))
 
         @rule(end=strategies.ends)
         def end_with(self, end: str) -> None:
             self.schedule = replace(self.schedule, end=end)
-
-        @rule(store=st.sampled_from(stores), marks=st.sampled_from(protocols), over=st.booleans())
-        def choose(self, store: str, marks: bool, over: bool) -> None:
-            self.schedule = replace(self.schedule, store=store, marks=marks, over=over)
 
         def teardown(self) -> None:
             judge(self.schedule)

@@ -21,6 +21,8 @@ from crashtests.kinds import BLOCKS, ENDS, FIRST_ASKS, PAUSE, TOOL_KINDS
 VERSION = "v1"
 STORES = ("json", "sqlite")
 CALLS_MAX = 4
+# As a kill's label: `any:7` dies at the 7th crash point passed, whichever it is. What happened then has its real label.
+ANY = "any"
 
 
 class ScheduleError(ValueError):

@@ -11,10 +11,7 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 
 from crashtests.kinds import BLOCKS, ENDS, FIRST_ASKS, TOOL_KINDS
-from crashtests.schedule import CALLS_MAX, PAUSED, Kill, Turn
-
-# How far into a life a kill may be planned, in passes of one label.
-PASSES_MAX = 6
+from crashtests.schedule import ANY, CALLS_MAX, PAUSED, Kill, Turn
 
 calls = st.lists(st.sampled_from(list(TOOL_KINDS)), min_size=1, max_size=CALLS_MAX).map(tuple)
 # Most turns are plain ones; one in four has something beside its calls.
@@ -33,6 +30,12 @@ turns = st.one_of(
 ends = st.sampled_from(list(ENDS))
 
 
-def kills(labels: Sequence[str]) -> st.SearchStrategy[Kill]:
-    """A kill at one of `labels`, at one of its first passes."""
-    return st.builds(Kill, st.sampled_from(labels), st.integers(1, PASSES_MAX))
+# Where in a life to die, counted over all crash points; a life of several turns passes a hundred and more.
+kills = st.one_of(
+    st.just(None), *[st.builds(Kill, st.just(ANY), st.integers(1, most)) for most in (20, 40, 60, 80, 120)]
+)
+
+
+def options(stores: Sequence[str], protocols: Sequence[bool]) -> st.SearchStrategy[tuple[str, bool, bool]]:
+    """A store, a protocol, and, seldom, a start over an earlier run."""
+    return st.tuples(st.sampled_from(stores), st.sampled_from(protocols), st.sampled_from([False] * 7 + [True]))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from crashtests.unit import cli
 from crashtests.unit.bodies import asks, call, says
 from crashtests.unit.cli import (
     DEMO_DONE,
@@ -16,7 +17,6 @@ from crashtests.unit.cli import (
     DEMO_SCRIPT,
     KILLED,
     cold,
-    forked,
     report_ids,
     snapshot,
     write_script,
@@ -25,15 +25,7 @@ from crashtests.unit.cli_tools import MODULE, effects
 from crashtests.unit.loopback import MessagesApi, serving
 from crashtests.unit.surroundings import do_not_sleep
 
-
-@pytest.fixture(scope="module", autouse=True)
-def sdk() -> Any:
-    """The SDK, imported once in the test process, so that its forks need not."""
-    import anthropic
-
-    import harness.anthropic_model  # noqa: F401
-
-    return anthropic
+forked = partial(cli.forked, sdk=True)
 
 
 @pytest.fixture
@@ -214,8 +206,10 @@ def test_tools_of_the_sdk(fast_path: Path) -> None:
     assert ["act x", "act x"] == effects(fast_path)
 
 
-def test_the_server_refuses_what_the_api_refuses(sdk: Any) -> None:
+def test_the_server_refuses_what_the_api_refuses() -> None:
     """The fake can say no: an unanswered call is a 400 of the API's own shape, which the SDK understands."""
+    import anthropic as sdk
+
     with serving(MessagesApi(DEMO_RESPONSES)) as api:
         client = sdk.Anthropic(api_key=api.env()["ANTHROPIC_API_KEY"], base_url=api.url, max_retries=0)
         use = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}}

@@ -1,0 +1,20 @@
+"""The schedules worth keeping: they run first, and each of their kills must fire."""
+
+from __future__ import annotations
+
+import pytest
+
+from crashtests.campaign import Campaign
+from crashtests.failure import ContractBroken, report
+from crashtests.regressions import regressions
+from crashtests.schedule import Schedule
+
+
+@pytest.mark.parametrize("schedule", regressions(), ids=str)
+def test_regression(schedule: Schedule, campaign: Campaign) -> None:
+    """Every guarantee holds, and what was planned is what happened: an overrun would test nothing."""
+    evidence, violations = campaign.check(schedule, "regressions")
+
+    if violations:
+        raise ContractBroken(report(campaign, schedule, violations))
+    assert str(schedule) == str(evidence.schedule)
