@@ -80,6 +80,7 @@ def summary(session: Session) -> str:
         f"sweep    {session.count('sweep')} schedules, every one of: {'; '.join(map(str, BOUNDS[session.profile]))}",
         f"machine  {session.count('machine')} schedules from --crash-seed {session.seed}, "
         f"{sum(r['overruns'] for r in tally.schedules.values() if r['part'] == 'machine')} planned kills overran",
+        f"wire     {rates['wire']} kills through the real SDK client",
         f"again    {rates['repeated']} schedules run twice, {rates['cold']} in cold interpreters, traces equal",
         f"lives    {rates['lives']} in {session.seconds:.1f} s of session, "
         f"{rates['lives'] / max(1e-9, rates['microseconds'] / 1e6):.0f} a second and worker",

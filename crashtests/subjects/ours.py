@@ -40,7 +40,7 @@ class Harness(Subject):
         harness.crash.listen(life.point)
         try:
             result = harness.run_agent(
-                _Model(life.model),
+                self.model(life.model),
                 None if life.resume else life.task,
                 [_tool(tool) for tool in life.tools],
                 _store(life.schedule, life.state_dir),
@@ -58,6 +58,10 @@ class Harness(Subject):
         except KeyboardInterrupt:
             return Ending("stopped", "Ctrl-C")
         return Ending(result.status, result.reason)
+
+    def model(self, scripted: ScriptedModel) -> Any:
+        """The scripted model in the form that the harness takes."""
+        return _Model(scripted)
 
     def scene(self, state_dir: Path) -> Scene | None:
         loaded = _read(state_dir)
