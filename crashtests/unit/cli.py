@@ -1,7 +1,8 @@
-"""The command line, run as a user would: as a life of a fork server (fast) or a cold `python -m harness` (the proof).
+"""The command line as a user runs it: a call, a life of a fork server, or a cold `python -m harness` (the proof).
 
-A life gets its own directory, environment and standard streams, and calls `harness.cli.main`. Exit statuses are as a
-shell shows them, 128 + n for signal n, so that a kill is 137 either way.
+Where nothing ends the process and nothing around it is odd, a call in the test's own is enough, and fastest. Every way
+has its own directory, environment and standard streams. Exit statuses are as a shell shows them, 128 + n for signal n,
+so that a kill is 137.
 """
 
 from __future__ import annotations
@@ -9,16 +10,20 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+from unittest.mock import patch
 
 import harness
 from crashtests.unit.servers import server
-from harness import demo
+from harness import cli, demo
 
 KILLED = 137
 
@@ -48,6 +53,62 @@ class Ran:
         """Exit status and last line, which must say the same."""
         assert "Traceback" not in self.err, self.err
         return self.status, self.lines[-1]
+
+
+def run_cli(
+    *arguments: str,
+    cwd: Path,
+    crash_after: str | None = None,
+    env: Mapping[str, str] | None = None,
+    before: Sequence[Any] = (),
+) -> Ran:
+    """Run the command line to its end, in the cheapest way that shows what a process of its own would.
+
+    A life that is to be killed, or that needs other surroundings than a test's (`before`), is a life of a fork server;
+    any other is a call in this process.
+    """
+    if crash_after is None and not before:
+        return called(*arguments, cwd=cwd, env=env)
+    return forked(*arguments, cwd=cwd, crash_after=crash_after, env=env, before=before)
+
+
+def called(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> Ran:
+    """Call the command line in this process, which is afterwards as it was before."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        with _as_a_process(cwd, env or {}, out.fileno(), err.fileno()):
+            status = _status(arguments)
+        return Ran(status, _read(out), _read(err))
+
+
+def _status(arguments: Sequence[str]) -> int:
+    try:
+        return cli.main(arguments)
+    except SystemExit as end:  # of argparse, after --help
+        return end.code if isinstance(end.code, int) else 1
+
+
+@contextmanager
+def _as_a_process(cwd: Path, env: Mapping[str, str], out: int, err: int) -> Iterator[None]:
+    """Directory, environment, streams, import path and signals as a process has them that was started in `cwd`."""
+    directory, on_sigterm, modules = os.getcwd(), signal.getsignal(signal.SIGTERM), set(sys.modules)
+    kept = [os.dup(fd) for fd in (1, 2)]
+    with ExitStack() as undo:
+        undo.callback(os.chdir, directory)
+        undo.callback(signal.signal, signal.SIGTERM, on_sigterm)
+        undo.enter_context(patch.dict(os.environ, env))
+        undo.enter_context(patch.object(sys, "path", ["", *sys.path]))
+        for fd, stream in ((1, out), (2, err)):
+            undo.callback(os.close, kept[fd - 1])
+            undo.callback(os.dup2, kept[fd - 1], fd)
+            os.dup2(stream, fd)
+        for name, fd in (("stdout", 1), ("stderr", 2)):
+            stream_there = undo.enter_context(open(fd, "w", closefd=False))
+            undo.enter_context(patch.object(sys, name, stream_there))
+        os.chdir(cwd)
+        yield
+    for name in set(sys.modules) - modules:
+        if str(cwd) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
 
 
 def forked(
@@ -135,3 +196,8 @@ def _crash_after(text: str | None) -> dict[str, str]:
 
 def _as_shell(returncode: int) -> int:
     return 128 - returncode if returncode < 0 else returncode
+
+
+def _read(stream: IO[bytes]) -> str:
+    stream.seek(0)
+    return stream.read().decode()

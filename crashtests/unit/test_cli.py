@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from crashtests.unit.bodies import asks, body, call, says
-from crashtests.unit.cli import DEMO_DONE, KILLED, cold, forked, report_ids, snapshot, write_script
+from crashtests.unit.cli import DEMO_DONE, KILLED, cold, report_ids, run_cli, snapshot, write_script
 from crashtests.unit.cli_tools import MODULE, effects
 from crashtests.unit.surroundings import limit_files
 
@@ -22,22 +22,22 @@ both_stores = pytest.mark.parametrize("store", STORES)
 
 def start(directory: Path, *bodies: Any, **how: Any) -> tuple[int, str]:
     """Start a run of these bodies with the tools of `cli_tools`: exit status and last line."""
-    return forked("--tools", MODULE, "--script", write_script(directory, *bodies), cwd=directory, **how).end
+    return run_cli("--tools", MODULE, "--script", write_script(directory, *bodies), cwd=directory, **how).end
 
 
 def resume(directory: Path, *bodies: Any, options: tuple[str, ...] = ()) -> tuple[int, str]:
     script = write_script(directory, *bodies)
-    return forked("--resume", "--tools", MODULE, "--script", script, *options, cwd=directory).end
+    return run_cli("--resume", "--tools", MODULE, "--script", script, *options, cwd=directory).end
 
 
 @both_stores
 def test_done(store: str, fast_path: Path) -> None:
     """0: the last line counts and gives the answer, and a resume of the finished run prints it again."""
-    assert (0, DEMO_DONE) == forked("--store", store, cwd=fast_path).end
+    assert (0, DEMO_DONE) == run_cli("--store", store, cwd=fast_path).end
 
     before = snapshot(fast_path / ".harness")
 
-    assert (0, DEMO_DONE) == forked("--resume", cwd=fast_path).end
+    assert (0, DEMO_DONE) == run_cli("--resume", cwd=fast_path).end
     assert 1 == len(report_ids(fast_path))
     if store == "json":  # the sqlite store opens the database, which makes and removes its journal
         assert before == snapshot(fast_path / ".harness")
@@ -56,7 +56,7 @@ def test_turn_limit(fast_path: Path) -> None:
     stopped = "[stopped] turns=1 tokens_used=15 unknowns=0 reason: the limit of 1 turns is reached; a resume may raise "
 
     arguments = ("--tools", MODULE, "--script", write_script(fast_path, *script), "--turns-max", "1")
-    assert (3, f"{stopped}turns_max") == forked(*arguments, cwd=fast_path).end
+    assert (3, f"{stopped}turns_max") == run_cli(*arguments, cwd=fast_path).end
     assert (3, f"{stopped}turns_max") == resume(fast_path, *script)
 
     ended = resume(fast_path, *script, options=("--turns-max", "9" * 40))
@@ -135,7 +135,7 @@ def test_tool_that_ends_the_process(store: str, tool: str, status: int, why: str
     script = [asks(call("a", tool)), says("Done.")]
     arguments = ("--store", store, "--tools", MODULE, "--script", write_script(fast_path, *script))
 
-    ended = forked(*arguments, cwd=fast_path).end
+    ended = run_cli(*arguments, cwd=fast_path).end
 
     assert (status, f"[stopped] {why}; the state is as after a kill, --resume goes on") == ended
     assert (0, '[done] turns=1 tokens_used=30 unknowns=1 answer="Done."') == resume(fast_path, *script)
@@ -147,7 +147,7 @@ def test_failing_write(store: str, fast_path: Path) -> None:
     script = [asks(call("a", padding="x" * 200_000)), says("Done.")]
     arguments = ("--store", store, "--tools", MODULE, "--script", write_script(fast_path, *script))
 
-    status, last_line = forked(*arguments, cwd=fast_path, before=(limit_files, 65_536)).end
+    status, last_line = run_cli(*arguments, cwd=fast_path, before=(limit_files, 65_536)).end
 
     assert 3 == status
     assert last_line.startswith("[stopped] turns=1 tokens_used=15 unknowns=0 reason: could not write 'save-a' to ")
@@ -163,7 +163,7 @@ def test_missing(store: str, option: str, fast_path: Path) -> None:
     (fast_path / "empty").mkdir()
     for state in ("nowhere", "empty"):
         before = snapshot(fast_path)
-        status, last_line = forked(option, "--store", store, "--state", state, cwd=fast_path).end
+        status, last_line = run_cli(option, "--store", store, "--state", state, cwd=fast_path).end
 
         assert 4 == status
         assert re.fullmatch(rf"\[refused\] {state}: there is no .*; start a run first, without --resume", last_line)
@@ -206,12 +206,12 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
 def test_damaged(file: str, damage: Callable[[Path], object], says_why: str, fast_path: Path) -> None:
     """4: state that is damaged, foreign or of another version is named, with the remedy, and left as it is."""
     store = "sqlite" if file == "state.sqlite3" else "json"
-    assert (0, DEMO_DONE) == forked("--store", store, cwd=fast_path).end
+    assert (0, DEMO_DONE) == run_cli("--store", store, cwd=fast_path).end
     damage(fast_path / ".harness" / file)
     before = snapshot(fast_path)
 
     for option in ("--resume", "--resume-or-start", "--status"):
-        status, last_line = forked(option, cwd=fast_path).end
+        status, last_line = run_cli(option, cwd=fast_path).end
 
         assert 4 == status
         assert last_line.startswith(f"[refused] .harness/{file}: ")
@@ -222,15 +222,15 @@ def test_damaged(file: str, damage: Callable[[Path], object], says_why: str, fas
 @both_stores
 def test_other_mode(store: str, fast_path: Path) -> None:
     """4: a run with started marks is not resumed without them."""
-    assert KILLED == forked("--store", store, cwd=fast_path, crash_after="after-save-a").status
+    assert KILLED == run_cli("--store", store, cwd=fast_path, crash_after="after-save-a").status
 
-    status, last_line = forked("--resume", "--no-started-marks", cwd=fast_path).end
+    status, last_line = run_cli("--resume", "--no-started-marks", cwd=fast_path).end
 
     assert 4 == status
     assert last_line.endswith(
         ": the run was started with started marks; resume it the way it was started, or start afresh"
     )
-    assert (0, DEMO_DONE) == forked("--resume", cwd=fast_path).end
+    assert (0, DEMO_DONE) == run_cli("--resume", cwd=fast_path).end
 
 
 def test_statuses_of_a_real_process(fast_path: Path) -> None:

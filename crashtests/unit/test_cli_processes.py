@@ -20,8 +20,8 @@ from crashtests.unit.cli import (
     Ran,
     cold,
     cold_env,
-    forked,
     report_ids,
+    run_cli,
     snapshot,
     write_script,
 )
@@ -74,7 +74,7 @@ def test_signal_inside_a_tool(signal_number: int, status: int, why: str, fast_pa
         ended = end_of(process).end
 
     assert (status, f"[stopped] {why}; the state is as after a kill, --resume goes on") == ended
-    assert (0, DONE_WITH_ONE_UNKNOWN) == forked("--resume", *TOOLS, cwd=fast_path).end
+    assert (0, DONE_WITH_ONE_UNKNOWN) == run_cli("--resume", *TOOLS, cwd=fast_path).end
     assert ["act a", "wait w"] == effects(fast_path)
 
 
@@ -84,21 +84,21 @@ def test_held_by_a_live_process(store: str, fast_path: Path) -> None:
     with inside_a_tool(fast_path, "--store", store) as process:
         before = snapshot(fast_path)
         for options in (("--resume",), ("--resume-or-start",), ()):
-            refused = forked(*options, *TOOLS, cwd=fast_path).end
+            refused = run_cli(*options, *TOOLS, cwd=fast_path).end
             why = "a live process owns this run; wait for it to end, or end it; the lock goes with the process"
 
             assert (4, f"[refused] .harness: {why}") == refused
 
         status = "[status] running turn=1 pending=act(finished),wait(started) unknowns=none"
 
-        assert (0, status) == forked("--status", cwd=fast_path).end
+        assert (0, status) == run_cli("--status", cwd=fast_path).end
         assert before == snapshot(fast_path)
 
         process.kill()
 
         assert ["[turn 1][save A] pending=act,wait"] == end_of(process).lines
         assert -signal.SIGKILL == process.returncode
-    assert (0, DONE_WITH_ONE_UNKNOWN) == forked("--resume", *TOOLS, cwd=fast_path).end
+    assert (0, DONE_WITH_ONE_UNKNOWN) == run_cli("--resume", *TOOLS, cwd=fast_path).end
     assert ["act a", "wait w"] == effects(fast_path)
 
 
@@ -106,11 +106,11 @@ def test_held_by_a_live_process(store: str, fast_path: Path) -> None:
 def test_status_while_the_owner_writes(store: str, fast_path: Path) -> None:
     """Files of different moments are not taken for damage, nor for a state that never was: status looks again."""
     early, late = fast_path / "early", fast_path / "late"
-    assert KILLED == forked("--store", store, "--state", "early", cwd=fast_path, crash_after="after-save-b:2").status
+    assert KILLED == run_cli("--store", store, "--state", "early", cwd=fast_path, crash_after="after-save-b:2").status
     shutil.copytree(early, late)
-    assert (0, DEMO_DONE) == forked("--resume", "--state", "late", cwd=fast_path).end
+    assert (0, DEMO_DONE) == run_cli("--resume", "--state", "late", cwd=fast_path).end
 
-    seen = forked("--status", "--state", "early", cwd=fast_path, before=(owner_finishes, str(early), str(late)))
+    seen = run_cli("--status", "--state", "early", cwd=fast_path, before=(owner_finishes, str(early), str(late)))
 
     assert (0, "[status] done turn=3 pending=none unknowns=none") == seen.end
 
@@ -119,8 +119,8 @@ def test_status_while_the_owner_writes(store: str, fast_path: Path) -> None:
 def test_without_stdout(lose: Callable[[], None], fast_path: Path) -> None:
     """A stdout that is gone or was never there changes nothing: a run ends with 0, and a kill is a kill."""
     for crash_after in ("save-a.half-written:2", "after-effect-write:3"):
-        assert KILLED == forked(cwd=fast_path, crash_after=crash_after, before=(lose,)).status
-    assert 0 == forked("--resume", cwd=fast_path, before=(lose,)).status
+        assert KILLED == run_cli(cwd=fast_path, crash_after=crash_after, before=(lose,)).status
+    assert 0 == run_cli("--resume", cwd=fast_path, before=(lose,)).status
     assert 1 == len(report_ids(fast_path))
 
 
@@ -139,7 +139,7 @@ def test_no_file_gets_the_number_of_a_closed_stream(fast_path: Path) -> None:
     (fast_path / "mine.py").write_text(f"log = open('tool.log', 'w')\nfrom {MODULE} import TOOLS\n")
     script = write_script(fast_path, asks(call("a")), says("Done."))
 
-    ran = forked("--tools", "mine.py", "--script", script, cwd=fast_path, before=(close_stdout,))
+    ran = run_cli("--tools", "mine.py", "--script", script, cwd=fast_path, before=(close_stdout,))
 
     assert (0, "") == (ran.status, (fast_path / "tool.log").read_text())
 
@@ -155,7 +155,7 @@ def test_what_tools_print_comes_before_the_last_line(fast_path: Path) -> None:
         "[turn 1][save B]",
         '[done] turns=1 tokens_used=30 unknowns=0 answer="Done."',
     ] == cold(*options, cwd=fast_path).lines
-    assert (0, "") == _status_and_out(forked(*options, "--state", "again", cwd=fast_path, before=(break_stdout,)))
+    assert (0, "") == _status_and_out(run_cli(*options, "--state", "again", cwd=fast_path, before=(break_stdout,)))
 
 
 def _status_and_out(ran: Ran) -> tuple[int, str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from crashtests.unit.bodies import asks, call, says
-from crashtests.unit.cli import KILLED, PYTHON_M_HARNESS, cold_env, forked, write_script
+from crashtests.unit.cli import KILLED, PYTHON_M_HARNESS, cold_env, run_cli, write_script
 from crashtests.unit.cli_tools import MODULE, effects
 
 DONE = '[done] turns=1 tokens_used=30 unknowns=0 answer="Done."'
@@ -26,8 +26,8 @@ def test_tools_by_path_and_by_name(where: str, fast_path: Path) -> None:
         (fast_path / name).write_text(f"from {MODULE} import TOOLS as tools\nTOOLS = tuple(tools)\n")
     run = ("--tools", where, "--script", write_script(fast_path, asks(call("a")), says("Done.")))
 
-    assert KILLED == forked(*run, cwd=fast_path, crash_after="after-save-a").status
-    assert (0, DONE) == forked("--resume", *run, cwd=fast_path).end
+    assert KILLED == run_cli(*run, cwd=fast_path, crash_after="after-save-a").status
+    assert (0, DONE) == run_cli("--resume", *run, cwd=fast_path).end
     assert ["act a"] == effects(fast_path)
 
 
@@ -38,16 +38,16 @@ def test_tools_file_does_not_stand_in_for_a_module(fast_path: Path) -> None:
     (fast_path / "mine/colorsys.py").write_text(source)
     run = ("--tools", "mine/colorsys.py", "--script", write_script(fast_path, asks(call("a")), says("Done.")))
 
-    assert (0, DONE) == forked(*run, cwd=fast_path).end
+    assert (0, DONE) == run_cli(*run, cwd=fast_path).end
 
 
 def test_tools_that_are_gone(fast_path: Path) -> None:
     """A resume that lacks one of the run's tools warns, and goes on: what was pending is settled by what it was."""
     (fast_path / "fewer.py").write_text(f"from {MODULE} import TOOLS as tools\nTOOLS = tools[:1]\n")
     script = ("--script", write_script(fast_path, asks(call("a")), says("Done.")))
-    assert KILLED == forked("--tools", MODULE, *script, cwd=fast_path, crash_after="after-started-mark").status
+    assert KILLED == run_cli("--tools", MODULE, *script, cwd=fast_path, crash_after="after-started-mark").status
 
-    ran = forked("--resume", "--tools", "fewer.py", *script, cwd=fast_path)
+    ran = run_cli("--resume", "--tools", "fewer.py", *script, cwd=fast_path)
 
     assert (0, '[done] turns=1 tokens_used=30 unknowns=1 answer="Done."') == ran.end
     assert ran.err.startswith("warning: this run was started with tools that are not here now: act, wait, ")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from crashtests.unit.bodies import says
-from crashtests.unit.cli import PYTHON_M_HARNESS, Ran, cold_env, forked, snapshot, write_script
+from crashtests.unit.cli import PYTHON_M_HARNESS, Ran, cold_env, run_cli, snapshot, write_script
 from crashtests.unit.cli_tools import MODULE
 
 KEY = {"ANTHROPIC_API_KEY": "of-a-test"}
@@ -18,7 +18,7 @@ KEY = {"ANTHROPIC_API_KEY": "of-a-test"}
 def check_wrong(cwd: Path, options: tuple[str, ...], says_why: str, env: dict[str, str] | None = None) -> None:
     """These options are refused as wrong usage, in one line that says so, and leave no trace."""
     before = snapshot(cwd)
-    ran = forked(*options, cwd=cwd, env=env)
+    ran = run_cli(*options, cwd=cwd, env=env)
 
     assert (2, "") == (ran.status, ran.err)
     assert 1 == len(ran.lines)
@@ -98,7 +98,7 @@ TOOL_FILES = {
     "no-list": ("import harness", "has no attribute 'TOOLS'"),
     "no-sequence": ("TOOLS = {}", "TOOLS is a dict, not a list of harness.Tool"),
     "no-tool": ("TOOLS = ['look']", "'look' is not a harness.Tool"),
-    "same-name": (f"from {MODULE} import TOOLS\nTOOLS += TOOLS", "two tools are named 'look'"),
+    "same-name": (f"from {MODULE} import TOOLS as tools\nTOOLS = tools + tools", "two tools are named 'look'"),
     "bad-tool": ("import harness\nharness.Tool('a b', '', {}, print)", "tool name 'a b' is not 1 to 64"),
     "raises": ("raise ValueError('first line\\nsecond line')", "ValueError: first line second line"),
     "exits": ("raise SystemExit(7)", "SystemExit: 7"),
@@ -159,7 +159,7 @@ def test_resumed_as_another_run(
 ) -> None:
     """A run resumed with another model than it was started with, or with none of its tools, is refused."""
     write_script(fast_path, says("Done."))
-    assert 137 == forked(*started, cwd=fast_path, crash_after="after-start-save").status
+    assert 137 == run_cli(*started, cwd=fast_path, crash_after="after-start-save").status
 
     check_wrong(fast_path, ("--resume", *resumed), says_why, KEY)
 
@@ -167,7 +167,7 @@ def test_resumed_as_another_run(
 def test_resume_or_start_with_another_task(fast_path: Path) -> None:
     """A supervisor that asks for another task than the run's is told so, rather than given the wrong work."""
     options = ("--resume-or-start", "--script", write_script(fast_path, says("Done.")), "--task")
-    assert 0 == forked(*options, "one", cwd=fast_path).status
+    assert 0 == run_cli(*options, "one", cwd=fast_path).status
 
     check_wrong(fast_path, (*options, "two"), "task='two': the run to resume has task 'one'")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from crashtests.unit.bodies import asks, call, says
-from crashtests.unit.cli import DEMO_DONE, KILLED, forked, report_ids, snapshot, write_script
+from crashtests.unit.cli import DEMO_DONE, KILLED, report_ids, run_cli, snapshot, write_script
 from crashtests.unit.cli_tools import MODULE, effects
 from crashtests.unit.surroundings import become_nobody
 from harness.crash import crash_points, parse_crash_after
@@ -32,11 +32,11 @@ both_stores = pytest.mark.parametrize("store", STORES)
 @both_stores
 def test_status(store: str, crash_after: str, status: str, fast_path: Path) -> None:
     """`--status` says how far the run is and what is known of each pending call, and changes nothing."""
-    assert KILLED == forked("--store", store, cwd=fast_path, crash_after=crash_after).status
+    assert KILLED == run_cli("--store", store, cwd=fast_path, crash_after=crash_after).status
     before = snapshot(fast_path)
 
     for options in ((), ("--live",)):  # a supervisor adds --status to its own command line
-        assert (0, f"[status] {status} unknowns=none") == forked("--status", *options, cwd=fast_path).end
+        assert (0, f"[status] {status} unknowns=none") == run_cli("--status", *options, cwd=fast_path).end
     assert before == snapshot(fast_path)
 
 
@@ -46,19 +46,19 @@ def test_status_of_unknowns_and_stops(store: str, fast_path: Path) -> None:
     cut = {"content": [], "stop_reason": "max_tokens"}
     script = write_script(fast_path, asks(call("a"), call("b")), cut)
     run = ("--tools", MODULE, "--script", script, "--store", store)
-    assert KILLED == forked(*run, cwd=fast_path, crash_after="after-tool").status
-    assert KILLED == forked("--resume", *run, cwd=fast_path, crash_after="after-effect-write").status
+    assert KILLED == run_cli(*run, cwd=fast_path, crash_after="after-tool").status
+    assert KILLED == run_cli("--resume", *run, cwd=fast_path, crash_after="after-effect-write").status
 
-    assert (0, "[status] running turn=1 pending=act(finished),act(not recorded) unknowns=a") == forked(
+    assert (0, "[status] running turn=1 pending=act(finished),act(not recorded) unknowns=a") == run_cli(
         "--status", cwd=fast_path
     ).end
 
-    assert 3 == forked("--resume", *run, cwd=fast_path).status
+    assert 3 == run_cli("--resume", *run, cwd=fast_path).status
 
     why = "the response was cut short: stop_reason 'max_tokens'"
     stopped = f"[status] stopped turn=1 pending=none unknowns=a reason: {why}"
 
-    assert (0, stopped) == forked("--status", cwd=fast_path).end
+    assert (0, stopped) == run_cli("--status", cwd=fast_path).end
     assert ["act a", "act b"] == effects(fast_path)
 
 
@@ -73,7 +73,7 @@ def test_supervisor(store: str, fast_path: Path) -> None:
         status = KILLED
         while status == KILLED:
             crash_after = every_fifth.pop(0) if every_fifth else None
-            ran = forked("--resume-or-start", "--store", store, cwd=directory, crash_after=crash_after)
+            ran = run_cli("--resume-or-start", "--store", store, cwd=directory, crash_after=crash_after)
             status = ran.status
             kills += status == KILLED
 
@@ -82,14 +82,14 @@ def test_supervisor(store: str, fast_path: Path) -> None:
         runs += 1
 
     assert kills >= 5
-    assert (0, DEMO_DONE) == forked("--resume-or-start", cwd=directory).end
+    assert (0, DEMO_DONE) == run_cli("--resume-or-start", cwd=directory).end
     assert 1 == len(report_ids(directory))
 
 
 @both_stores
 def test_list_crash_points(store: str, fast_path: Path) -> None:
     """A line each: the label, then what is on disk; every one can be given to CRASH_AFTER."""
-    listed = forked("--list-crash-points", "--store", store, cwd=fast_path)
+    listed = run_cli("--list-crash-points", "--store", store, cwd=fast_path)
     rows = [(line.split()[0], line.split(maxsplit=1)[1]) for line in listed.lines]
 
     assert (0, "") == (listed.status, listed.err)
@@ -100,7 +100,7 @@ def test_list_crash_points(store: str, fast_path: Path) -> None:
 
 def test_crash_point_that_is_not_reached(fast_path: Path) -> None:
     """A kill that was armed and did not happen is told on stderr, since a test that relies on it would be vacuous."""
-    ran = forked(cwd=fast_path, crash_after="after-tool:4")
+    ran = run_cli(cwd=fast_path, crash_after="after-tool:4")
 
     assert (0, DEMO_DONE) == ran.end
     assert "warning: CRASH_AFTER=after-tool:4 was not reached: this life passed it 3 times\n" == ran.err
@@ -110,11 +110,11 @@ def test_crash_point_that_is_not_reached(fast_path: Path) -> None:
 def test_without_started_marks(store: str, fast_path: Path) -> None:
     """The lesson's own protocol: a pending side effect may always have begun; it is stored with the run."""
     run = ("--tools", MODULE, "--script", write_script(fast_path, asks(call("a")), says("Done.")), "--store", store)
-    start = forked(*run, "--no-started-marks", cwd=fast_path, crash_after="after-save-a")
+    start = run_cli(*run, "--no-started-marks", cwd=fast_path, crash_after="after-save-a")
 
     assert KILLED == start.status
 
-    resumed = forked("--resume", *run, cwd=fast_path)  # the run knows its protocol
+    resumed = run_cli("--resume", *run, cwd=fast_path)  # the run knows its protocol
 
     assert (0, '[done] turns=1 tokens_used=30 unknowns=1 answer="Done."') == resumed.end
     assert "name=act may have begun: its state is unknown, not running it again" in resumed.out
@@ -124,7 +124,7 @@ def test_without_started_marks(store: str, fast_path: Path) -> None:
 def test_without_started_marks_no_mark_is_written(fast_path: Path) -> None:
     """Without started marks the crash points of the mark are never passed."""
     for label in ("after-started-mark", "started.renamed"):
-        ran = forked("--no-started-marks", "--state", label, cwd=fast_path, crash_after=label)
+        ran = run_cli("--no-started-marks", "--state", label, cwd=fast_path, crash_after=label)
 
         assert (0, f"warning: CRASH_AFTER={label}:1 was not reached: this life passed it 0 times\n") == (
             ran.status,
@@ -134,21 +134,21 @@ def test_without_started_marks_no_mark_is_written(fast_path: Path) -> None:
 
 def test_store_that_is_there(fast_path: Path) -> None:
     """The store is the one that is there; to ask for the other is refused, and names the way out."""
-    assert KILLED == forked("--store", "sqlite", cwd=fast_path, crash_after="after-save-a").status
+    assert KILLED == run_cli("--store", "sqlite", cwd=fast_path, crash_after="after-save-a").status
     before = snapshot(fast_path)
 
     for options in (("--resume",), ("--status",), ()):
-        status, last_line = forked("--store", "json", *options, cwd=fast_path).end
+        status, last_line = run_cli("--store", "json", *options, cwd=fast_path).end
 
         why = "this directory holds a sqlite run; pass --store sqlite, or use another directory"
 
         assert (4, f"[refused] .harness/state.sqlite3: {why}") == (status, last_line)
     assert before == snapshot(fast_path)
     assert list(crash_points("sqlite")) == [
-        line.split()[0] for line in forked("--list-crash-points", cwd=fast_path).lines
+        line.split()[0] for line in run_cli("--list-crash-points", cwd=fast_path).lines
     ]
 
-    afresh = forked(cwd=fast_path)
+    afresh = run_cli(cwd=fast_path)
 
     assert "[start] an earlier run was set aside in .harness/set-aside-1" == afresh.lines[0]
     assert (0, DEMO_DONE) == afresh.end
@@ -165,10 +165,10 @@ def test_odd_state_directories(store: str, state: str, fast_path: Path) -> None:
     (fast_path / "x").mkdir()
     (fast_path / "elsewhere").mkdir(mode=0o700)
     (fast_path / "link").symlink_to("elsewhere")
-    killed = forked(f"--state={state}", "--store", store, cwd=fast_path, crash_after="after-save-a:2")
+    killed = run_cli(f"--state={state}", "--store", store, cwd=fast_path, crash_after="after-save-a:2")
 
     assert KILLED == killed.status
-    assert (0, DEMO_DONE) == forked(f"--state={state}", "--resume", cwd=fast_path).end
+    assert (0, DEMO_DONE) == run_cli(f"--state={state}", "--resume", cwd=fast_path).end
     assert 0o700 == (fast_path / state).stat().st_mode & 0o777
     assert {"checkpoint.json", "state.sqlite3"} & set(os.listdir(fast_path / state))
 
@@ -181,9 +181,9 @@ def test_directory_that_may_not_be_written(fast_path: Path) -> None:
     fast_path.chmod(0o555)
     options = ("--tools", MODULE, "--script", script)
     try:
-        unwritable = forked(*options, cwd=fast_path, before=(become_nobody,)).end
+        unwritable = run_cli(*options, cwd=fast_path, before=(become_nobody,)).end
         closed = [
-            forked(*options, *how, "--state", "closed", cwd=fast_path, before=(become_nobody,)).end
+            run_cli(*options, *how, "--state", "closed", cwd=fast_path, before=(become_nobody,)).end
             for how in ((), ("--resume",), ("--store", "sqlite", "--resume"))
         ]
     finally:
@@ -198,7 +198,7 @@ def test_directory_that_may_not_be_written(fast_path: Path) -> None:
 
 def test_help(fast_path: Path) -> None:
     """`--help` names every option, the exit statuses and the environment, and fits a terminal."""
-    shown = forked("--help", cwd=fast_path, env={"COLUMNS": "100"})
+    shown = run_cli("--help", cwd=fast_path, env={"COLUMNS": "100"})
     options = "resume resume-or-start status list-crash-points state store task tools script live model turns-max"
 
     assert (0, "") == (shown.status, shown.err)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -213,7 +214,7 @@ def test_the_server_refuses_what_the_api_refuses() -> None:
     with serving(MessagesApi(DEMO_RESPONSES)) as api:
         client = sdk.Anthropic(api_key=api.env()["ANTHROPIC_API_KEY"], base_url=api.url, max_retries=0)
         use = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}}
-        messages = [
+        messages: Any = [
             {"role": "user", "content": "Look."},
             {"role": "assistant", "content": [use]},
             {"role": "user", "content": "And?"},
