@@ -5,18 +5,13 @@ from __future__ import annotations
 import copy
 import subprocess
 import sys
-from collections.abc import Callable
-from typing import Any, get_args
+from typing import Any
 
-import anthropic.types as sdk
 import pytest
-from anthropic.types.message_create_params import MessageCreateParamsBase
-from anthropic.types.tool_result_block_param import Content as NestedContent
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typing_extensions import get_type_hints
 
-from crashtests.api import RULES, Rule, Violation, error_body, judge, vocabulary
+from crashtests.api import RULES, Rule, Violation, error_body, judge
 from crashtests.api.examples import (
     IMAGE,
     MANUAL_MODEL,
@@ -47,6 +42,9 @@ BREAKS_MORE = {
 }
 """Rules whose cause is a cause of other rules as well."""
 
+HUGE = {"A6", "A6b"}
+"""Settled rules whose examples take half a second to judge, which once is enough for."""
+
 
 def broken(body: Json, **options: Any) -> set[str]:
     return {violation.rule for violation in judge(body, signer=SIGNER, **options)}
@@ -65,16 +63,18 @@ def test_what_breaks_a_rule_is_refused_by_it_alone(rule: Rule) -> None:
     assert {(v.status, v.error_type) for v in refused if v.rule == rule.id} == {(rule.status, rule.error_type)}
 
 
-@pytest.mark.parametrize("rule", RULES, ids=by_id)
-def test_the_nearest_legal_request_passes(rule: Rule) -> None:
+def test_the_nearest_legal_request_passes() -> None:
     """The example that passes a rule passes all of them, so that no rule refuses more than it says."""
-    assert judge(rule.passes, signer=SIGNER) == []
+    refused = {rule.id: violations for rule in RULES if (violations := judge(rule.passes, signer=SIGNER))}
+
+    assert {} == refused
 
 
-@pytest.mark.parametrize("rule", RULES, ids=by_id)
-def test_disputed_rules_bind_only_the_strict(rule: Rule) -> None:
+def test_disputed_rules_bind_only_the_strict() -> None:
     """Without strictness a disputed rule refuses nothing, and a settled one what it always does."""
-    assert (rule.id in broken(rule.breaks, strict=False)) is not rule.disputed
+    binding = {rule.id for rule in RULES if rule.id not in HUGE and rule.id in broken(rule.breaks, strict=False)}
+
+    assert {rule.id for rule in RULES if not rule.disputed} - HUGE == binding
 
 
 def test_a_rule_is_named_once_and_carries_its_evidence() -> None:
@@ -275,10 +275,11 @@ MORE_BREAKS: list[tuple[str, Json]] = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "body"), MORE_BREAKS, ids=[f"{n}-{rule}" for n, (rule, _) in enumerate(MORE_BREAKS)])
-def test_other_ways_to_break_a_rule(rule: str, body: Json) -> None:
+def test_other_ways_to_break_a_rule() -> None:
     """A rule with several sides refuses a breach of each of them, possibly along with other rules."""
-    assert rule in broken(body)
+    passed = [(rule, body) for rule, body in MORE_BREAKS if rule not in broken(body)]
+
+    assert [] == passed
 
 
 NOT_RULES: dict[str, Json] = {
@@ -368,10 +369,11 @@ NOT_RULES: dict[str, Json] = {
 }
 
 
-@pytest.mark.parametrize("body", NOT_RULES.values(), ids=NOT_RULES.keys())
-def test_what_is_no_rule_is_not_refused(body: Json) -> None:
+def test_what_is_no_rule_is_not_refused() -> None:
     """What the API accepts, however odd it looks, is accepted here, the disputed rules included."""
-    assert judge(body, signer=SIGNER) == []
+    refused = {name: violations for name, body in NOT_RULES.items() if (violations := judge(body, signer=SIGNER))}
+
+    assert {} == refused
 
 
 def test_only_the_caller_knows_of_a_pause_without_server_tools() -> None:
@@ -430,7 +432,7 @@ FULL = signed_request(
 FULL_PLACES = [place for place in _places(FULL) if place]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(place=st.sampled_from(FULL_PLACES), new=json_values)
 def test_judging_never_raises(place: tuple[Any, ...], new: Any) -> None:
     """Whatever stands anywhere in a request, the judge answers with violations, never with an exception."""
@@ -463,51 +465,3 @@ def test_judging_needs_no_heavy_imports() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == "[]"
-
-
-def _literal(model: Any, field: str = "type") -> tuple[str, ...]:
-    hint = get_type_hints(model)[field]
-    return tuple(arg for arg in get_args(hint) if isinstance(arg, str))
-
-
-def _keys_by_type(union: Any) -> dict[str, frozenset[str]]:
-    return {kind: frozenset(get_type_hints(member)) for member in get_args(union) for kind in _literal(member)}
-
-
-TRIPWIRES: dict[str, Callable[[], tuple[object, object]]] = {
-    "content blocks": lambda: (_keys_by_type(sdk.ContentBlockParam), vocabulary.BLOCK_KEYS),
-    "blocks in a tool_result": lambda: (_keys_by_type(NestedContent), vocabulary.NESTED_KEYS),
-    "tool_choice": lambda: (_keys_by_type(sdk.ToolChoiceParam), vocabulary.TOOL_CHOICE_KEYS),
-    "thinking": lambda: (_keys_by_type(sdk.ThinkingConfigParam), vocabulary.THINKING_KEYS),
-    "a custom tool": lambda: (frozenset(get_type_hints(sdk.ToolParam)), vocabulary.CUSTOM_TOOL_KEYS),
-    "stop reasons": lambda: (set(get_args(sdk.StopReason)), set(vocabulary.STOP_REASONS)),
-    "roles": lambda: (
-        {role for member in get_args(sdk.MessageParam) for role in _literal(member, "role")},
-        set(vocabulary.ROLES),
-    ),
-    # The SDK sends these two as headers, and `stream` is in the types of the two kinds of call.
-    "the body": lambda: (
-        (frozenset(get_type_hints(MessageCreateParamsBase)) - {"user_profile_id", "workspace_id"}) | {"stream"},
-        vocabulary.TOP_LEVEL_KEYS,
-    ),
-}
-
-
-@pytest.mark.parametrize("pair", TRIPWIRES.values(), ids=TRIPWIRES.keys())
-def test_our_lists_are_those_of_the_sdk(pair: Callable[[], tuple[object, object]]) -> None:
-    """An SDK that knows other blocks, keys or stop reasons than the rules do fails here, so that they are updated."""
-    theirs, ours = pair()
-
-    assert theirs == ours
-
-
-def test_a_response_block_can_be_sent_back_as_it_is() -> None:
-    """Every key that the SDK's response blocks have is one that a request may send back."""
-    members = get_args(get_args(sdk.ContentBlock)[0])
-    unknown = {
-        kind: set(member.model_fields) - vocabulary.BLOCK_KEYS[kind]
-        for member in members
-        for kind in get_args(member.model_fields["type"].annotation)
-    }
-
-    assert {kind: set() for kind in unknown} == unknown

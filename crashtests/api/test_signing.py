@@ -73,6 +73,16 @@ def broken(body: Json, signer: Signer = SIGNER) -> set[str]:
     return {violation.rule for violation in judge(body, signer=signer)}
 
 
+def broken_by(edits: dict[str, Edit]) -> dict[str, set[str]]:
+    """The rules that each edit of the history breaks."""
+    found: dict[str, set[str]] = {}
+    for name, edit in edits.items():
+        body = held()
+        edit(body)
+        found[name] = broken(body)
+    return found
+
+
 def test_a_history_that_only_grew_passes() -> None:
     """Every prefix of a conversation that ends with the user's word is accepted, as it was when it was held."""
     body = held()
@@ -116,14 +126,9 @@ EDITS: dict[str, Edit] = {
 }
 
 
-@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS.keys())
-def test_every_edit_of_the_past_is_refused(edit: Edit) -> None:
+def test_every_edit_of_the_past_is_refused() -> None:
     """An edit of anything before a thinking block unbinds it, and the block itself still counts as genuine."""
-    body = held()
-    edit(body)
-
-    assert "F3" in broken(body)
-    assert "F2" not in broken(body)
+    assert {} == {name: rules for name, rules in broken_by(EDITS).items() if rules & {"F2", "F3"} != {"F3"}}
 
 
 FORGERIES: dict[str, Edit] = {
@@ -145,13 +150,9 @@ FORGERIES: dict[str, Edit] = {
 }
 
 
-@pytest.mark.parametrize("edit", FORGERIES.values(), ids=FORGERIES.keys())
-def test_a_block_that_was_never_signed_is_refused(edit: Edit) -> None:
+def test_a_block_that_was_never_signed_is_refused() -> None:
     """A tampered or invented thinking block is told apart from a genuine one in the wrong place."""
-    body = held()
-    edit(body)
-
-    assert "F2" in broken(body)
+    assert {} == {name: rules for name, rules in broken_by(FORGERIES).items() if "F2" not in rules}
 
 
 def test_a_message_names_what_was_changed() -> None:
@@ -190,13 +191,9 @@ NOT_EDITS: dict[str, Edit] = {
 }
 
 
-@pytest.mark.parametrize("edit", NOT_EDITS.values(), ids=NOT_EDITS.keys())
-def test_what_is_no_edit_is_not_refused(edit: Edit) -> None:
+def test_what_is_no_edit_is_not_refused() -> None:
     """What the API does not count as an edit leaves every signature valid."""
-    body = held()
-    edit(body)
-
-    assert broken(body) == set()
+    assert {} == {name: rules for name, rules in broken_by(NOT_EDITS).items() if rules}
 
 
 def test_the_latest_turn_may_not_lose_some_of_its_thinking() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -76,7 +77,9 @@ def released() -> memoryview:
     return view
 
 
+@cache
 def nested(depth: int, leaf: Any = None) -> Any:
+    """A list in a list in a list, made once, for the deep ones take their time; nobody may change it."""
     value = leaf
     for _ in range(depth):
         value = [value]

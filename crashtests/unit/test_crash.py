@@ -8,6 +8,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -33,12 +34,15 @@ from harness.store import STORE_FILES
 
 TraceFunction = Callable[[FrameType, str, Any], Any]
 
-SOURCE = {path: ast.parse(path.read_text()) for path in Path(harness.__file__).parent.rglob("*.py")}
+
+@cache
+def _source() -> list[ast.Module]:
+    return [ast.parse(path.read_text()) for path in Path(harness.__file__).parent.rglob("*.py")]
 
 
 def _calls(*names: str) -> Iterator[ast.Call]:
     """Every call of a function or method by one of these names, anywhere in the harness."""
-    for tree in SOURCE.values():
+    for tree in _source():
         for node in ast.walk(tree):
             if isinstance(node, ast.Call):
                 function = node.func

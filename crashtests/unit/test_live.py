@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -205,28 +204,3 @@ def test_tools_of_the_sdk(fast_path: Path) -> None:
     assert ("5", False) == (results[0]["content"], "is_error" in results[0])
     assert ("ValueError: Invalid arguments", True) == (results[1]["content"][:29], results[1]["is_error"])
     assert ["act x", "act x"] == effects(fast_path)
-
-
-def test_the_server_refuses_what_the_api_refuses() -> None:
-    """The fake can say no: an unanswered call is a 400 of the API's own shape, which the SDK understands."""
-    import anthropic as sdk
-
-    with serving(MessagesApi(DEMO_RESPONSES)) as api:
-        client = sdk.Anthropic(api_key=api.env()["ANTHROPIC_API_KEY"], base_url=api.url, max_retries=0)
-        use = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}}
-        messages: Any = [
-            {"role": "user", "content": "Look."},
-            {"role": "assistant", "content": [use]},
-            {"role": "user", "content": "And?"},
-        ]
-        with pytest.raises(sdk.BadRequestError) as refused:
-            client.messages.create(
-                model="claude-opus-5-5",
-                max_tokens=100,
-                messages=messages,
-                tools=[{"name": "look", "input_schema": {"type": "object"}}],
-            )
-        client.close()
-
-    assert "toolu_1" in refused.value.message
-    assert [refused.value.body] == api.refused

@@ -37,6 +37,7 @@ CODE_LINES_MAX = 400
 TEST_LINES_MAX = 450  # a file of tests is a list, and read as one
 
 
+@cache
 def files() -> list[Path]:
     """The files of the repository, relative to its root; in a copy without git, all but what tools leave behind."""
     if (ROOT / ".git").exists():
@@ -48,9 +49,20 @@ def files() -> list[Path]:
     return [path for path in found if not left_behind.search(str(path))]
 
 
-FILES = files()
-SOURCES = {path: (ROOT / path).read_text() for path in FILES if path.suffix == ".py"}
-TREES = {path: ast.parse(source) for path, source in SOURCES.items()}
+@cache
+def sources() -> dict[Path, str]:
+    return {path: (ROOT / path).read_text() for path in files() if path.suffix == ".py"}
+
+
+@cache
+def trees() -> dict[Path, ast.Module]:
+    return {path: ast.parse(source) for path, source in sources().items()}
+
+
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """All of a file's tree."""
+    return list(ast.walk(trees()[path]))
 
 
 @cache
@@ -60,7 +72,7 @@ def imports(path: Path) -> frozenset[str]:
 
 
 def _imports(path: Path) -> Iterator[str]:
-    for node in ast.walk(TREES[path]):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -70,12 +82,12 @@ def _imports(path: Path) -> Iterator[str]:
 
 def importers(*packages: str) -> set[str]:
     """The files that import one of these packages."""
-    return {str(path) for path in TREES if {name.partition(".")[0] for name in imports(path)} & set(packages)}
+    return {str(path) for path in trees() if {name.partition(".")[0] for name in imports(path)} & set(packages)}
 
 
 def test_top_level() -> None:
     """The root holds what a reader expects and nothing else; the rest has its place in a package."""
-    assert set() == {path.parts[0] for path in FILES if not path.parts[0].startswith(".")} - TOP_LEVEL
+    assert set() == {path.parts[0] for path in files() if not path.parts[0].startswith(".")} - TOP_LEVEL
 
 
 def test_a_wheel_holds_every_file() -> None:
@@ -84,7 +96,7 @@ def test_a_wheel_holds_every_file() -> None:
     data: dict[str, list[str]] = PYPROJECT["tool"]["setuptools"]["package-data"]
 
     left_out = []
-    for path in FILES:
+    for path in files():
         package, *_ = path.parts
         if package in PACKAGES and path.suffix == ".py":
             dotted = ".".join(path.parent.parts)
@@ -104,7 +116,7 @@ def test_a_wheel_holds_every_file() -> None:
 def test_package_data(name: str) -> None:
     """The files that the harness needs at run time, and the mark that it is typed, are found as package data."""
     assert (resources.files("harness") / name).is_file()
-    assert Path("harness", name) in FILES
+    assert Path("harness", name) in files()
 
 
 def test_dependencies() -> None:
@@ -133,7 +145,7 @@ def test_one_module_imports_the_sdk() -> None:
 
 def test_every_file_says_what_it_is() -> None:
     """Every file of source opens with a docstring, and every test has one of its own."""
-    nameless = [str(path) for path, tree in TREES.items() if not ast.get_docstring(tree)]
+    nameless = [str(path) for path, tree in trees().items() if not ast.get_docstring(tree)]
     for path, function in functions():
         if function.name.startswith("test_") and path.name.startswith("test_") and not ast.get_docstring(function):
             nameless.append(f"{path}:{function.lineno} {function.name}")
@@ -142,8 +154,8 @@ def test_every_file_says_what_it_is() -> None:
 
 
 def functions() -> Iterator[tuple[Path, ast.FunctionDef]]:
-    for path, tree in TREES.items():
-        yield from ((path, node) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    for path in trees():
+        yield from ((path, node) for node in nodes(path) if isinstance(node, ast.FunctionDef))
 
 
 def test_nothing_is_too_long_to_read() -> None:
@@ -153,7 +165,7 @@ def test_nothing_is_too_long_to_read() -> None:
         for path, function in functions()
         if (function.end_lineno or 0) - function.lineno >= FUNCTION_LINES_MAX
     ]
-    for path in TREES:
+    for path in trees():
         lines_max = TEST_LINES_MAX if path.name.startswith("test_") else CODE_LINES_MAX
         if (lines := code_lines(path)) > lines_max:
             too_long.append(f"{path}: {lines} lines of code")
@@ -163,8 +175,8 @@ def test_nothing_is_too_long_to_read() -> None:
 
 def code_lines(path: Path) -> int:
     """Lines that are neither blank, nor a comment, nor a docstring."""
-    lines = [line.strip() for line in SOURCES[path].splitlines()]
-    for node in ast.walk(TREES[path]):
+    lines = [line.strip() for line in sources()[path].splitlines()]
+    for node in nodes(path):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
             first, last = node.body[0].lineno, node.body[0].end_lineno or 0
             lines[first - 1 : last] = [""] * (last - first + 1)

@@ -1,33 +1,38 @@
 """The SDK: a real `anthropic.Anthropic` over a transport in this process, its tools, and what our lists take from it.
 
-Everything that needs the SDK is in this one file, since importing it takes over a second.
+Everything that needs the SDK in the test process is in this file and the next, since importing it takes over a second;
+and it is imported only when one of them is run.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
-from typing import Any, Required, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Required, get_args, get_origin, get_type_hints
 
-import anthropic
-import httpx2
 import pytest
-from anthropic import beta_async_tool, beta_tool
-from anthropic.lib.tools import ToolError
-from anthropic.types import StopReason, tool_result_block_param
 
+import harness
 from crashtests.api import judge
 from crashtests.unit.bodies import asks, call, result, says, text
+from crashtests.unit.cli import DEMO_RESPONSES
 from crashtests.unit.lives import both_stores, scene_killed_here
+from crashtests.unit.loopback import MessagesApi, serving
 from crashtests.unit.scenes import Scene
 from crashtests.unit.world import DONE_TEXT
-from harness import AnthropicModel, Effect, JsonStore, ModelFailed, ScriptedModel, Store, Tool, UsageError
+from harness import Effect, JsonStore, ModelFailed, ScriptedModel, Store, Tool, UsageError
 from harness.ledger import input_sha256
 from harness.outcome import RESULT_BLOCKS
 from harness.stop_reasons import STOP_REASONS
 
-Handler = Callable[[httpx2.Request], httpx2.Response]
+if TYPE_CHECKING:
+    import httpx2
+
+    from harness import AnthropicModel
+
+    Handler = Callable[[httpx2.Request], httpx2.Response]
 
 QUESTION: dict[str, Any] = {
     "model": "claude-opus-5-5",
@@ -38,13 +43,22 @@ QUESTION: dict[str, Any] = {
 
 def model(handler: Handler, **options: Any) -> AnthropicModel:
     """A model behind a real client whose requests end in `handler`."""
+    import anthropic
+    import httpx2
+
     client = anthropic.Anthropic(
         api_key="not-a-key",
         base_url="https://api.invalid",
         http_client=httpx2.Client(transport=httpx2.MockTransport(handler)),
         **({"max_retries": 0} | options),
     )
-    return AnthropicModel(client=client)
+    return harness.AnthropicModel(client=client)
+
+
+def reply(status: int, **content: Any) -> httpx2.Response:
+    import httpx2
+
+    return httpx2.Response(status, **content)
 
 
 def answers(*responses: Any) -> Handler:
@@ -55,8 +69,8 @@ def answers(*responses: Any) -> Handler:
         body = json.loads(request.content)
         if violations := judge(body, paused=True):
             error = {"type": "invalid_request_error", "message": str(violations)}
-            return httpx2.Response(400, json={"type": "error", "error": error})
-        return httpx2.Response(200, json=script.ask(body))
+            return reply(400, json={"type": "error", "error": error})
+        return reply(200, json=script.ask(body))
 
     return handle
 
@@ -74,7 +88,7 @@ ODD_BODY = asks(
 
 def test_a_response_comes_as_it_was_sent() -> None:
     """Unknown fields, unknown blocks, nulls and big numbers are there, and nothing was added."""
-    asked = model(lambda request: httpx2.Response(200, json=ODD_BODY))
+    asked = model(lambda request: reply(200, json=ODD_BODY))
 
     assert ODD_BODY == asked.ask(QUESTION)
 
@@ -85,12 +99,12 @@ def test_a_request_goes_out_as_it_is() -> None:
 
     def handle(request: httpx2.Request) -> httpx2.Response:
         bodies.append(json.loads(request.content))
-        return httpx2.Response(200, json=says("done"))
+        return reply(200, json=says("done"))
 
     client = model(handle)._client
     turn = {"role": "assistant", "content": ODD_BODY["content"]}
     request = QUESTION | {"messages": [*QUESTION["messages"], turn], "tools": [{"name": "act"}], "system": "Be brief."}
-    AnthropicModel(client=client, options={"thinking": {"type": "adaptive"}}).ask(request)
+    harness.AnthropicModel(client=client, options={"thinking": {"type": "adaptive"}}).ask(request)
 
     assert [request | {"thinking": {"type": "adaptive"}}] == bodies
 
@@ -99,16 +113,18 @@ def test_a_request_goes_out_as_it_is() -> None:
 
 
 def raise_connection(request: httpx2.Request) -> httpx2.Response:
+    import httpx2
+
     raise httpx2.ConnectError("no route to host")
 
 
 def status(code: int) -> Handler:
     error = {"type": "error", "error": {"type": "some_error", "message": f"status {code} it is"}}
-    return lambda request: httpx2.Response(code, json=error)
+    return lambda request: reply(code, json=error)
 
 
 def raw(content: bytes, kind: str = "application/json") -> Handler:
-    return lambda request: httpx2.Response(200, content=content, headers={"content-type": kind})
+    return lambda request: reply(200, content=content, headers={"content-type": kind})
 
 
 @pytest.mark.parametrize(
@@ -138,7 +154,7 @@ def test_what_the_sdk_does_not_take_is_a_model_failure(options: dict[str, Any]) 
     client = model(answers(says("done")))._client
 
     with pytest.raises(ModelFailed, match=next(iter(options))):
-        AnthropicModel(client=client, options=options).ask(QUESTION)
+        harness.AnthropicModel(client=client, options=options).ask(QUESTION)
 
 
 def test_a_request_the_sdk_will_not_send_is_a_model_failure() -> None:
@@ -158,10 +174,12 @@ def test_the_sdk_retries_and_tools_do_not_run_again(fast_path: Path) -> None:
         asked = len(json.loads(request.content)["messages"])
         attempts.append((asked, request.headers["x-stainless-retry-count"]))
         if asked == 3 and busy:
-            return httpx2.Response(busy.pop(), headers={"retry-after-ms": "1"})
+            return reply(busy.pop(), headers={"retry-after-ms": "1"})
         return answer(request)
 
-    made.model = model(handle, max_retries=anthropic.DEFAULT_MAX_RETRIES)
+    from anthropic import DEFAULT_MAX_RETRIES
+
+    made.model = model(handle, max_retries=DEFAULT_MAX_RETRIES)
     made.completed()
 
     assert [(1, "0"), (3, "0"), (3, "1"), (3, "2")] == attempts
@@ -208,38 +226,72 @@ def test_a_run_on_the_sdk_is_killed_and_resumed(store_class: type[Store], fast_p
     assert "claude-opus-5-5" == made.saved.prefix["model"]
 
 
+def test_the_server_refuses_what_the_api_refuses() -> None:
+    """The fake can say no: an unanswered call is a 400 of the API's own shape, which the SDK understands."""
+    import anthropic as sdk
+
+    with serving(MessagesApi(DEMO_RESPONSES)) as api:
+        client = sdk.Anthropic(api_key=api.env()["ANTHROPIC_API_KEY"], base_url=api.url, max_retries=0)
+        use = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}}
+        messages: Any = [
+            {"role": "user", "content": "Look."},
+            {"role": "assistant", "content": [use]},
+            {"role": "user", "content": "And?"},
+        ]
+        with pytest.raises(sdk.BadRequestError) as refused:
+            client.messages.create(
+                model="claude-opus-5-5",
+                max_tokens=100,
+                messages=messages,
+                tools=[{"name": "look", "input_schema": {"type": "object"}}],
+            )
+        client.close()
+
+    assert "toolu_1" in refused.value.message
+    assert [refused.value.body] == api.refused
+
+
 # --- the SDK's tools --------------------------------------------------------------------------------------------------
 
 
-@beta_tool
-def repeat(word: str, times: int = 2) -> str:
-    """Say a word several times.
+@cache
+def repeat() -> Any:
+    """A tool as the SDK's decorator makes it."""
+    from anthropic import beta_tool
+    from anthropic.lib.tools import ToolError
 
-    Args:
-        word: The word.
-        times: How often.
-    """
-    if word == "":
-        raise ToolError("a word is needed")
-    return " ".join([word] * times)
+    @beta_tool
+    def repeat(word: str, times: int = 2) -> str:
+        """Say a word several times.
 
+        Args:
+            word: The word.
+            times: How often.
+        """
+        if word == "":
+            raise ToolError("a word is needed")
+        return " ".join([word] * times)
 
-@beta_async_tool
-async def repeat_later(word: str) -> str:
-    """Say a word later."""
-    return word
+    return repeat
 
 
 def test_an_sdk_tool_is_offered_as_the_sdk_describes_it() -> None:
     """Name, description and schema are the decorator's; the effect class is given beside it."""
-    made = Tool.from_sdk(repeat, effect=Effect.READ_ONLY)
+    made = Tool.from_sdk(repeat(), effect=Effect.READ_ONLY)
 
-    assert ("repeat", repeat.to_dict(), Effect.READ_ONLY) == (made.name, made.definition, made.effect)
+    assert ("repeat", repeat().to_dict(), Effect.READ_ONLY) == (made.name, made.definition, made.effect)
     assert [] == judge(QUESTION | {"tools": [made.definition]})
 
 
 def test_an_sdk_tool_that_is_async_is_refused() -> None:
     """Async tools are not for this harness, and it says so at once."""
+    from anthropic import beta_async_tool
+
+    @beta_async_tool
+    async def repeat_later(word: str) -> str:
+        """Say a word later."""
+        return word
+
     with pytest.raises(UsageError, match="is async"):
         Tool.from_sdk(repeat_later)
 
@@ -256,7 +308,7 @@ def test_an_sdk_tool_runs_on_the_raw_input(store_class: type[Store], fast_path: 
         says("done"),
     ]
     made = Scene(fast_path / "run", store_class, script)
-    made.tools = [Tool.from_sdk(repeat)]
+    made.tools = [Tool.from_sdk(repeat())]
     made.completed()
     first, second, third = made.results()
 
@@ -275,6 +327,8 @@ def test_an_sdk_tool_runs_on_the_raw_input(store_class: type[Store], fast_path: 
 
 def test_the_stop_reasons_are_the_sdks() -> None:
     """A reason that a later SDK knows must get its row, with a stated move."""
+    from anthropic.types import StopReason
+
     assert set(get_args(StopReason)) == set(STOP_REASONS)
 
 
@@ -288,6 +342,8 @@ def _keys(block: type) -> tuple[str, set[str], set[str]]:
 
 def test_the_result_blocks_are_the_sdks() -> None:
     """Types and keys of what a tool may return as blocks, against the SDK's own types of a tool_result's content."""
+    from anthropic.types import tool_result_block_param
+
     blocks = {name: keys for name, *keys in map(_keys, get_args(tool_result_block_param.Content))}
     # Only for tools of the API's own toolsets and its tool search, which a tool of ours is not.
     foreign = {"tool_reference", "browser_state"}
