@@ -122,6 +122,11 @@ def nothing_lost(case: Case) -> Iterator[str]:
 def progress(case: Case) -> Iterator[str]:
     """The last resume ends the task, and completed work is not redone."""
     evidence, reference = case.evidence, case.reference
+    script = reference.schedule
+    if script.end != "refusal" and reference.last.status != "done":
+        yield f"even uninterrupted the run ends '{reference.last.status}', not 'done'"
+    if reference.count("ask") <= len(script.turns):
+        yield f"even uninterrupted the model is asked {reference.count('ask')} times; the script has more to say"
     if evidence.last.status != reference.last.status:
         reason = (evidence.last.ending or {}).get("reason", "")
         yield f"the last life ended '{evidence.last.status}' ({reason}), uninterrupted it is '{reference.last.status}'"
@@ -228,6 +233,8 @@ def refusal(case: Case) -> Iterator[str]:
 def honest_exit(case: Case) -> Iterator[str]:
     """What the harness says of its end is what is durable."""
     for life in case.evidence.lives:
+        if life.status == "raised" and life.ending is not None:
+            yield f"life {life.number} did not say how it ended: {life.ending['reason']}"
         if life.after is None or life.after.status is None or life.ending is None:
             continue
         if (life.status == "done") != (life.after.status == "done"):

@@ -21,9 +21,11 @@ from crashtests.life import STATUSES
 from crashtests.reuse import Reuse, state_key
 from crashtests.schedule import ANY, Kill, Schedule, Turn
 from crashtests.subject import Scene, Subject, load_subject
-from crashtests.world import AFTER_EFFECT, LogReader
+from crashtests.world import AFTER_EFFECT, Event, LogReader
 
 _LIFE = "crashtests.life:live"
+# What a run's directory holds; `state` is the subject's.
+_OURS_IN_A_RUN = {"state", "world.log", "earlier.log"}
 OURS = "crashtests.subjects.ours:Harness"
 
 # A run that is started `over` an earlier one: that one was killed in its second call, after a first that was finished.
@@ -184,9 +186,21 @@ class Executor:
         death = self._run_life(run, number, planned)
         changed = None if files is None else files != _files(state)
         before, run.scene = run.scene, self.subject.scene(state)
-        life = LifeEvidence(number, run.resume, planned, death, run.log.read(), before, run.scene, changed)
+        events = self._events(run, number, death)
+        life = LifeEvidence(number, run.resume, planned, death, events, before, run.scene, changed)
         self._check(run.schedule, life)
         run.add(life)
+
+    def _events(self, run: _Run, number: int, death: Death) -> list[Event]:
+        """What the world logged in a life that has written only where it may."""
+        if strays := sorted({path.name for path in run.directory.iterdir()} - _OURS_IN_A_RUN):
+            problem = f"wrote outside its state directory: {', '.join(strays)}"
+            raise SubjectFault(self.subject.name, run.schedule, number, problem, death.output)
+        try:
+            return run.log.read()
+        except ValueError as error:
+            problem = f"wrote into the world's log ({error})"
+            raise SubjectFault(self.subject.name, run.schedule, number, problem, death.output) from error
 
     def _run_life(self, run: _Run, number: int, planned: Kill | None) -> Death:
         self.lives += 1
@@ -237,8 +251,8 @@ def _files(directory: Path) -> dict[str, bytes]:
 
 
 def _is_final(life: LifeEvidence) -> bool:
-    """Whether another resume could change nothing: done, refused, or stopped without having tried anything."""
-    if life.status == "stopped":
+    """Whether another resume could change nothing: done, refused, or at an end without having tried anything."""
+    if life.status in ("stopped", "raised"):
         return not any(life.of("ask", "begin"))
     return life.status in ("done", "refused")
 

@@ -20,22 +20,29 @@ from crashtests.forkserver.child import die
 from crashtests.kinds import PAUSE, WEB_SEARCH
 from crashtests.schedule import ANY, parse
 from crashtests.scripted import MODEL_POINTS, ScriptedModel
-from crashtests.subject import Life, Subject, load_subject
+from crashtests.subject import Ending, Life, Subject, SubjectError, load_subject
 from crashtests.world import World, tools_of
 
-STATUSES = {"done": 0, "stopped": 3, "refused": 4, "missing": 5}
+STATUSES = {"done": 0, "stopped": 3, "refused": 4, "missing": 5, "raised": 6}
 TASK = "Do what the script says."
 
 _subject: Subject
 
 
 def prepare(setup: dict[str, Any]) -> None:
-    """Load the subject `setup["subject"]`, with the planted bug `setup["planted"]`, if any, in its source."""
+    """Load the subject `setup["subject"]`, with the planted bug `setup["planted"]`, if any, in its source.
+
+    Raises `SubjectError`, `PlantError`.
+    """
     global _subject
     if edit := setup.get("planted"):
         planted.install(planted.Edit(**edit))
     _subject = load_subject(setup["subject"])
-    _subject.prepare()
+    try:
+        _subject.prepare()
+    except Exception as error:
+        message = f"subject {setup['subject']!r} cannot be prepared: {type(error).__name__}: {error}"
+        raise SubjectError(message) from error
     _warm_up()
 
 
@@ -59,10 +66,29 @@ def live(request: dict[str, Any]) -> int:
         else [],
         point=points,
     )
-    ending = _subject.live(life)
+    ending = _ending(life, world)
     world.log("ending", status=ending.status, reason=ending.reason.replace(str(run), "."), told=ending.told)
     sys.stdout.flush()
     return STATUSES[ending.status]
+
+
+def _ending(life: Life, world: World) -> Ending:
+    """How the subject says that this life ended. An exception that leaves it is an ending too: its caller sees it.
+
+    What the life did before is then judged like everything else. A tool that ends the process is no fault of the
+    subject's, whether it lets that through or not; any other exit has said nothing.
+    """
+    try:
+        ending = _subject.live(life)
+        if not isinstance(ending, Ending) or ending.status not in STATUSES:
+            raise TypeError(f"live() returned {ending!r}, not an Ending with one of its statuses")
+        return ending
+    except Exception as error:
+        return Ending("raised", f"{type(error).__name__}: {error}")
+    except (SystemExit, KeyboardInterrupt) as error:
+        if not world.ended_by_tool:
+            raise
+        return Ending("stopped", type(error).__name__)
 
 
 def _warm_up() -> None:

@@ -19,7 +19,7 @@ from crashtests.schedule import Schedule
 from crashtests.scripted import ScriptedModel
 from crashtests.world import WorldTool
 
-Status = Literal["done", "stopped", "refused", "missing"]
+Status = Literal["done", "stopped", "refused", "missing", "raised"]
 
 
 class SubjectError(Exception):
@@ -48,7 +48,8 @@ class Ending:
     """How a life that was not killed ended, as the harness says.
 
     "done"; "stopped": before the end, a resume may go on; "refused": what is on disk was not accepted; "missing": there
-    is nothing to resume. `told`: what the *caller* was told about calls whose state is unknown, if anything.
+    is nothing to resume; "raised": an exception left `live`, which the suite says for it. `told`: what the *caller* was
+    told about calls whose state is unknown, if anything.
     """
 
     status: Status
@@ -117,7 +118,7 @@ def load_subject(spec: str) -> Subject:
     try:
         module = _import_file(where) if where.endswith(".py") else importlib.import_module(where)
         subject = getattr(module, name)()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise SubjectError(f"subject {spec!r} cannot be loaded: {type(error).__name__}: {error}") from error
     if not isinstance(subject, Subject):
         raise SubjectError(f"subject {spec!r} is a {type(subject).__name__}, not a crashtests.subject.Subject")

@@ -80,6 +80,8 @@ class World:
         self._pid = os.getpid()
         self._point = point
         self._tools_end = tools_end
+        self.ended_by_tool = False
+        """Whether a tool of this life has raised what ends a process."""
 
     @property
     def asks(self) -> int:
@@ -123,12 +125,12 @@ class World:
         if kind.raises == "before":
             self._raise(kind, tool_use_id)
         if ends and not kind.ends_after:
-            _end_process(ends)
+            self._end_process(ends)
         if kind.effect != "read_only":
             self.log("effect", id=tool_use_id)
         self._point(AFTER_EFFECT)
         if ends:
-            _end_process(ends)
+            self._end_process(ends)
         if kind.raises == "after":
             self._raise(kind, tool_use_id)
         self.log("end", id=tool_use_id, raised=False)
@@ -148,6 +150,12 @@ class World:
     def _raise(self, kind: ToolKind, tool_use_id: str) -> None:
         self.log("end", id=tool_use_id, raised=True)
         raise ValueError(failure_text(kind))
+
+    def _end_process(self, how: str) -> None:
+        self.ended_by_tool = True
+        if how == "SystemExit":
+            raise SystemExit("the tool ends the process")
+        raise KeyboardInterrupt
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +184,3 @@ def tools_of(kinds: Iterator[str], world: World) -> list[WorldTool]:
     """The tools that a script calls, but for those that the model makes up; never none, or it could not call at all."""
     known = [name for name in kinds if TOOL_KINDS[name].known]
     return [WorldTool(TOOL_KINDS[name], world) for name in known or ["read"]]
-
-
-def _end_process(how: str) -> None:
-    if how == "SystemExit":
-        raise SystemExit("the tool ends the process")
-    raise KeyboardInterrupt
