@@ -80,7 +80,7 @@ class _Run:
         happened = tuple(life.killed_at for life in self.lives if life.status != "missing")
         branch = self.ends_from[0] if self.ends_from else None
         executed = replace(self.schedule, kills=happened[: len(self.schedule.kills) + (self.kill_at is not None)])
-        return Evidence(executed.canonical(), executed, tuple(self.lives), branch)
+        return Evidence(_canonical(executed, self.lives), executed, tuple(self.lives), branch)
 
 
 class Executor:
@@ -248,6 +248,15 @@ def _spare_lives(schedule: Schedule) -> int:
 def _files(directory: Path) -> dict[str, bytes]:
     """Every file below a directory, with its content."""
     return {str(path): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def _canonical(executed: Schedule, lives: list[LifeEvidence]) -> Schedule:
+    """Without the lives at its end that would have been lived anyway; a resume of what had ended is not one of them."""
+    in_plan = [life for life in lives if life.status != "missing"]
+    last_kill = max((place for place, life in enumerate(in_plan) if life.killed_at), default=-1)
+    after = range(last_kill + 1, len(in_plan))
+    ended = next((place for place in after if _is_final(in_plan[place])), len(in_plan))
+    return executed if ended < len(in_plan) - 1 else executed.canonical()
 
 
 def _is_final(life: LifeEvidence) -> bool:

@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
 
 from crashtests.campaign import Campaign
 from crashtests.contract import Violation
 from crashtests.evidence import Evidence
-from crashtests.schedule import Schedule
+from crashtests.schedule import Schedule, parse
 from crashtests.shrink import shrink
 from crashtests.timeline import render, replay_command
 
+# The property of a test report that carries a failure to the summary, as [schedule, whole report].
+PROPERTY = "crash failure"
+
 
 class ContractBroken(AssertionError):
-    """A guarantee does not hold for the subject. The message is the whole report."""
+    """A guarantee does not hold for the subject. `schedule` is the smallest that shows it, `report` the whole story."""
+
+    def __init__(self, schedule: Schedule, violations: Sequence[Violation], report: str) -> None:
+        super().__init__(f"'{schedule}' breaks {violations[0]}")
+        self.schedule = schedule
+        self.report = report
 
 
-def shrunk(campaign: Campaign, failing: Schedule, violations: Sequence[Violation]) -> tuple[Evidence, list[Violation]]:
-    """Evidence of the smallest schedule found that breaks the guarantee which `failing` breaks first."""
+def broken(
+    campaign: Campaign, failing: Schedule, violations: Sequence[Violation], subject: str | None = None
+) -> ContractBroken:
+    """What to raise for a failing schedule: the smallest that breaks what `failing` breaks first, and its report."""
     guarantee = violations[0].guarantee
 
     def fails(candidate: Schedule) -> Schedule | None:
@@ -27,13 +40,25 @@ def shrunk(campaign: Campaign, failing: Schedule, violations: Sequence[Violation
         evidence, found = campaign.check(candidate, "shrink")
         return evidence.schedule if any(v.guarantee == guarantee for v in found) else None
 
-    return campaign.check(shrink(failing, fails), "shrink")
+    happened = campaign.check(failing, "shrink")[0].schedule  # with real labels in place of `any`
+    evidence, found = campaign.check(shrink(happened, fails), "shrink")
+    return ContractBroken(evidence.schedule, found or violations, _report(evidence, found or violations, subject))
 
 
-def report(campaign: Campaign, failing: Schedule, violations: Sequence[Violation], subject: str | None = None) -> str:
-    """What a person needs to see of a failing schedule: shrunk, as a timeline, with the command that repeats it."""
-    evidence, found = shrunk(campaign, failing, violations)
-    # A defect that depends on more than the schedule would not show again; then the original is the evidence.
-    if not found:
-        evidence, found = campaign.check(failing, "shrink")
-    return f"{render(evidence, found)}\n\nreplay it:  {replay_command(evidence, subject)}"
+def _report(evidence: Evidence, violations: Sequence[Violation], subject: str | None) -> str:
+    return f"{render(evidence, violations)}\n\nreplay it:  {replay_command(evidence, subject)}"
+
+
+@contextmanager
+def reported(record_property: Callable[[str, object], None]) -> Iterator[None]:
+    """Turn a `ContractBroken` into a one-line failure of the test, and carry the report to the summary."""
+    try:
+        yield
+    except ContractBroken as failure:
+        record_property(PROPERTY, [str(failure.schedule), failure.report])
+        raise pytest.fail.Exception(str(failure), pytrace=False) from None
+
+
+def smallest(failures: Sequence[Sequence[str]]) -> str:
+    """The report of the smallest of several failures, each [schedule, report]."""
+    return min(failures, key=lambda failure: parse(failure[0]).size())[1]

@@ -25,19 +25,20 @@ STEPS_MAX = 10
 
 def run_shard(judge: Callable[[Schedule], None], subject: Subject, *, seed_number: int, schedules: int) -> None:
     """Draw `schedules` schedules from `seed_number` and give each to `judge`, which raises for one that fails."""
+    turns = strategies.turns(subject.understands)
 
     class Machine(RuleBasedStateMachine):
         def __init__(self) -> None:
             super().__init__()
             self.schedule = Schedule(())
 
-        @initialize(options=strategies.options(subject.stores, subject.protocols), turn=strategies.turns)
+        @initialize(options=strategies.options(subject.stores, subject.protocols), turn=turns)
         def begin(self, options: tuple[str, bool, bool], turn: Turn) -> None:
             store, marks, over = options
             self.schedule = Schedule((turn,), store=store, marks=marks, over=over)
 
         @precondition(lambda self: len(self.schedule.turns) < TURNS_MAX)
-        @rule(turn=strategies.turns)
+        @rule(turn=turns)
         def add_turn(self, turn: Turn) -> None:
             self.schedule = replace(self.schedule, turns=(*self.schedule.turns, turn))
 

@@ -16,6 +16,7 @@ import pytest
 
 from crashtests.campaign import Campaign, Tally
 from crashtests.execute import OURS, executor
+from crashtests.failure import PROPERTY, smallest
 from crashtests.schedule import ScheduleError, parse
 from crashtests.subject import SubjectError, load_subject
 from crashtests.summary import Session, gates, summary
@@ -145,11 +146,14 @@ def _session(config: pytest.Config) -> Session:
 
 
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
-    for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed"):
-        for name, text in report.user_properties:
-            if name == "timeline":
-                terminalreporter.section("timeline")
-                terminalreporter.write_line(text)
+    reports = terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
+    properties = [each for report in reports for each in report.user_properties]
+    for text in (value for name, value in properties if name == "timeline"):
+        terminalreporter.section("timeline")
+        terminalreporter.write_line(text)
+    if failures := [value for name, value in properties if name == PROPERTY]:
+        terminalreporter.section(f"the contract is broken: the smallest of {len(failures)} failures")
+        terminalreporter.write_line(smallest(failures))
     if not config.stash[_TALLIES]:
         return
     session = _session(config)

@@ -84,14 +84,15 @@ class Schedule:
         return replace(self, kills=kills)
 
     def size(self) -> tuple[int, ...]:
-        """For comparing: fewest kills, then turns, then calls, then simplest tools, then plainest all the rest."""
+        """For comparing: fewest crashes, then turns, then calls, then simplest tools, then plainest all the rest."""
         calls = [call for turn in self.turns for call in turn.calls]
         order = list(TOOL_KINDS)
         beside = sum(len(turn.beside) for turn in self.turns)
         odd = (self.store != "json") + (not self.marks) + self.over + (self.end != "end") + beside
         killed = [kill for kill in self.kills if kill is not None]
         tools = sum(order.index(call) for call in calls)
-        return (len(killed), len(self.turns), len(calls), tools, odd, sum(kill.n for kill in killed), len(self.kills))
+        crashes = len(killed) + sum(TOOL_KINDS[call].ends is not None for call in calls)
+        return (crashes, len(self.turns), len(calls), tools, odd, sum(kill.n for kill in killed), len(self.kills))
 
     def tool_kinds(self) -> Iterator[str]:
         """The kinds that the script calls, each once."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import product
 
 from crashtests.kinds import TOOL_KINDS
 from crashtests.schedule import Kill, Schedule, Turn
@@ -24,7 +23,9 @@ def shrink(schedule: Schedule, fails: Callable[[Schedule], Schedule | None]) -> 
     smallest = schedule
     while True:
         for candidate in sorted(set(simpler(smallest)), key=Schedule.size):
-            if candidate.size() < smallest.size() and (failed := fails(candidate)) is not None:
+            failed = fails(candidate) if candidate.size() < smallest.size() else None
+            # What happened may differ from what was planned, and only counts if it is simpler, too: else no end.
+            if failed is not None and failed.size() < smallest.size():
                 smallest = failed
                 break
         else:
@@ -66,6 +67,9 @@ def _simpler_kinds(kind: str) -> list[str]:
 
 
 def _earlier(kills: tuple[Kill | None, ...]) -> Iterator[tuple[Kill | None, ...]]:
-    """The kills, each at any of its first passes, up to its own."""
-    choices = [[kill and Kill(kill.label, n) for n in range(1, (kill.n if kill else 1) + 1)] for kill in kills]
-    return product(*choices)
+    """The kills as they are, all at their first passes, and each alone at any pass before its own."""
+    yield kills
+    yield tuple(kill and Kill(kill.label) for kill in kills)
+    for place, kill in enumerate(kills):
+        for n in range(1, kill.n if kill else 1):
+            yield (*kills[:place], kill and Kill(kill.label, n), *kills[place + 1 :])

@@ -6,27 +6,26 @@ loaded, and the same seed must draw the same schedules everywhere. The simplest 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from hypothesis import strategies as st
 
-from crashtests.kinds import BLOCKS, ENDS, FIRST_ASKS, TOOL_KINDS
-from crashtests.schedule import ANY, CALLS_MAX, PAUSED, Kill, Turn
+from crashtests.kinds import BLOCKS, ENDS, FIRST_ASKS, PAUSE, TOOL_KINDS
+from crashtests.schedule import ANY, CALLS_MAX, PAUSED, Kill, Schedule, Turn
+from crashtests.subject import Subject
 
-calls = st.lists(st.sampled_from(list(TOOL_KINDS)), min_size=1, max_size=CALLS_MAX).map(tuple)
-# Most turns are plain ones; one in four has something beside its calls.
-beside = st.one_of(
-    st.just(()),
-    st.just(()),
-    st.just(()),
-    st.lists(st.sampled_from([*BLOCKS, *FIRST_ASKS]), min_size=1, max_size=3, unique=True).map(tuple),
-)
-turns = st.one_of(
-    st.builds(Turn, calls, beside),
-    st.builds(Turn, calls, beside),
-    st.builds(Turn, calls, beside),
-    st.just(PAUSED),
-)
+
+def turns(understood: Set[str]) -> st.SearchStrategy[Turn]:
+    """A turn; one in four has something beside its calls, if the subject understands it, or is a paused one."""
+    kinds = [kind for kind in TOOL_KINDS if kind in understood]
+    calls = st.lists(st.sampled_from(kinds), min_size=1, max_size=CALLS_MAX).map(tuple)
+    words = [word for word in (*BLOCKS, *FIRST_ASKS) if word in understood]
+    beside = st.lists(st.sampled_from(words), min_size=1, max_size=3, unique=True).map(tuple) if words else st.just(())
+    plain = st.builds(Turn, calls, st.just(()))
+    paused = [st.just(PAUSED)] if PAUSE in understood else []
+    return st.one_of(plain, plain, plain, plain, st.builds(Turn, calls, beside), *paused)
+
+
 ends = st.sampled_from(list(ENDS))
 
 
@@ -39,3 +38,19 @@ kills = st.one_of(
 def options(stores: Sequence[str], protocols: Sequence[bool]) -> st.SearchStrategy[tuple[str, bool, bool]]:
     """A store, a protocol, and, seldom, a start over an earlier run."""
     return st.tuples(st.sampled_from(stores), st.sampled_from(protocols), st.sampled_from([False] * 7 + [True]))
+
+
+def schedules(stores: Sequence[str], protocols: Sequence[bool]) -> st.SearchStrategy[Schedule]:
+    """Whole schedules, of the sizes that the machine puts together."""
+
+    def whole(chosen: tuple[str, bool, bool], script: list[Turn], end: str, lives: list[Kill | None]) -> Schedule:
+        store, marks, over = chosen
+        return Schedule(tuple(script), end, store, marks, over, tuple(lives))
+
+    return st.builds(
+        whole,
+        options(stores, protocols),
+        st.lists(turns(Subject.understands), max_size=4),
+        ends,
+        st.lists(kills, max_size=4),
+    )

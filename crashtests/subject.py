@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from crashtests.kinds import BLOCKS, FIRST_ASKS, PAUSE, TOOL_KINDS
 from crashtests.schedule import Schedule
 from crashtests.scripted import ScriptedModel
 from crashtests.world import WorldTool
@@ -83,6 +84,8 @@ class Subject(ABC):
     """The stores of a schedule that mean something to it; one that has none of its own ignores the word."""
     protocols: ClassVar[tuple[bool, ...]] = (True,)
     """With started marks, without, or both, likewise."""
+    understands: ClassVar[frozenset[str]] = frozenset((*TOOL_KINDS, *BLOCKS, *FIRST_ASKS, PAUSE))
+    """The tools and blocks (kinds.py) that it is meant to take: the rest is not drawn, so not held against it."""
     model_points: ClassVar[bool] = True
     """Whether to pass the scripted model's crash points: not for a harness that has its own around each request."""
     warm_ups: ClassVar[int] = 0

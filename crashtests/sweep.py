@@ -82,7 +82,7 @@ def tasks(subject: Subject, profile: str) -> list[Task]:
                 bases = [bases[bound.pairs[place % len(bound.pairs)] % len(bases)]]
             for base in bases:
                 kills[base] = max(kills.get(base, 0), bound.kills)
-    for place, corner in enumerate(_CORNERS):
+    for place, corner in enumerate(corner for corner in _CORNERS if _understood(corner, subject)):
         bases = list(_options(corner, subject))
         for base in bases if profile == "soak" or corner.over or corner.kills else [bases[place % len(bases)]]:
             kills.setdefault(base, 1)
@@ -102,6 +102,11 @@ def _options(schedule: Schedule, subject: Subject) -> Iterator[Schedule]:
             yield replace(schedule, store=store, marks=marks)
 
 
+def _understood(schedule: Schedule, subject: Subject) -> bool:
+    """Whether the subject is meant to take what the model says in this script."""
+    return {word for turn in schedule.turns for word in (*turn.beside, *turn.calls)} <= subject.understands
+
+
 def sweep(task: Task, execute: Callable[[Schedule, int], Evidence]) -> Iterator[Evidence]:
     """Evidence of each kill, in order; `execute(base, k)` kills at the k-th crash point after the base's own kills."""
     place = len(task.base.kills)
@@ -112,12 +117,13 @@ def sweep(task: Task, execute: Callable[[Schedule, int], Evidence]) -> Iterator[
         k += 1
         evidence = execute(task.base, k)
         yield evidence
-        if len(evidence.schedule.kills) > place:
+        life = _life(evidence, place)
+        if life.killed_at:
             if task.kills > 1 and (evidence.branch is None or evidence.branch not in branches):
                 branches.add(evidence.branch)
                 yield from sweep(Task(evidence.schedule, task.kills - 1), execute)
         else:
-            passed = points_passed(_life(evidence, place))
+            passed = points_passed(life)
     if k - 1 != passed:
         raise AssertionError(
             f"'{task.base}': {k - 1} kills, but a life that is left alone passes {passed} crash points"

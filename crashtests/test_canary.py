@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 from crashtests.campaign import Campaign
 from crashtests.execute import executor
-from crashtests.failure import report
+from crashtests.failure import broken
 from crashtests.planted import Edit
 from crashtests.schedule import parse
 from crashtests.sweep import Task, sweep
@@ -28,7 +28,7 @@ def test_canary() -> None:
             for evidence in sweep(task, lambda base, k: campaign.check(base, "canary", kill_at=k)[0])
             if (violations := campaign.violations(evidence.schedule, "canary"))
         ]
-        text = report(campaign, found[0][0].schedule, found[0][1])
+        text = broken(campaign, found[0][0].schedule, found[0][1]).report
 
     assert {v.guarantee for _, violations in found for v in violations} >= {"AT-MOST-ONCE", "TRUE"}
     assert "v1 json marks [pay] end > after-effect:1" in [str(evidence.schedule) for evidence, _ in found]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import pytest
 
 from crashtests.campaign import Campaign
-from crashtests.failure import ContractBroken, report
+from crashtests.failure import broken, reported
 from crashtests.machine import run_shard
 from crashtests.schedule import Schedule
 
@@ -16,19 +17,25 @@ SCHEDULES_PER_SHARD = 40
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))
-def test_machine(shard: int, campaign: Campaign, request: pytest.FixtureRequest) -> None:
+def test_machine(
+    shard: int,
+    campaign: Campaign,
+    request: pytest.FixtureRequest,
+    record_property: Callable[[str, object], None],
+) -> None:
     """Every guarantee holds for every schedule that this shard draws."""
     options, subject = request.config.option, campaign.executor.subject
 
     def judge(schedule: Schedule) -> None:
         if violations := campaign.violations(schedule, "machine"):
-            raise ContractBroken(report(campaign, schedule, violations, options.subject))
+            raise broken(campaign, schedule, violations, options.subject)
 
     end = time.monotonic() + 60 * options.crash_minutes / SHARDS
     rounds = 0
     while rounds == 0 or (options.crash_profile == "soak" and time.monotonic() < end):
         number = (options.crash_seed * SHARDS + shard) * 1_000_003 + rounds
-        run_shard(judge, subject, seed_number=number, schedules=SCHEDULES_PER_SHARD)
+        with reported(record_property):
+            run_shard(judge, subject, seed_number=number, schedules=SCHEDULES_PER_SHARD)
         rounds += 1
 
     assert rounds > 0

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from crashtests.campaign import Campaign
-from crashtests.failure import ContractBroken
 from crashtests.schedule import parse
 from crashtests.timeline import render
 
@@ -20,8 +19,6 @@ def test_replay(
     record_property("timeline", render(evidence, violations))
 
     if evidence.overruns:
-        raise ContractBroken(
-            f"{evidence.overruns} planned kills were never reached; what happened: {evidence.schedule}"
-        )
+        pytest.fail(f"{evidence.overruns} planned kills were never reached: '{evidence.executed}'", pytrace=False)
     if violations:
-        raise ContractBroken("\n".join(map(str, violations)))
+        pytest.fail("\n".join(map(str, violations)), pytrace=False)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from crashtests.campaign import Campaign
 from crashtests.execute import executor
-from crashtests.failure import ContractBroken, report
+from crashtests.failure import broken, reported
 from crashtests.schedule import Schedule, parse
 
 WIRE = "crashtests.subjects.wire:Wire"
@@ -30,17 +30,18 @@ def wire() -> Iterator[Campaign]:
         yield Campaign(execute)
 
 
-def test_wire(wire: Campaign, campaign: Campaign) -> None:
+def test_wire(wire: Campaign, campaign: Campaign, record_property: Callable[[str, object], None]) -> None:
     """Every guarantee holds through the real client, killed at every seventh crash point of scripts with all blocks."""
     killed = 0
-    for line in LINES:
-        for k in range(1, 1000, EVERY):
-            evidence, violations = wire.check(parse(line), "wire", kill_at=k)
-            if violations:
-                raise ContractBroken(report(wire, evidence.schedule, violations, WIRE))
-            if not evidence.schedule.kills:
-                break
-            killed += 1
+    with reported(record_property):
+        for line in LINES:
+            for k in range(1, 1000, EVERY):
+                evidence, violations = wire.check(parse(line), "wire", kill_at=k)
+                if violations:
+                    raise broken(wire, evidence.schedule, violations, WIRE)
+                if not evidence.schedule.kills:
+                    break
+                killed += 1
     campaign.tally.rates["wire"] += killed
 
     assert killed >= 4 * len(LINES)

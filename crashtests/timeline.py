@@ -15,8 +15,15 @@ def render(evidence: Evidence, violations: Sequence[Violation]) -> str:
     lines = [f"schedule  {evidence.schedule}"]
     for life in evidence.lives:
         lines += _life(life)
-    lines += [f"BROKEN    {violation}" for violation in violations] or ["          every guarantee holds"]
+    lines += list(_broken(violations)) or ["          every guarantee holds"]
     return "\n".join(lines)
+
+
+def _broken(violations: Sequence[Violation]) -> Iterator[str]:
+    """The first sentence of each guarantee, and how many more there are."""
+    for guarantee in dict.fromkeys(violation.guarantee for violation in violations):
+        says = [violation.says for violation in violations if violation.guarantee == guarantee]
+        yield f"BROKEN    {guarantee}: {says[0]}{f' (and {len(says) - 1} more)' if says[1:] else ''}"
 
 
 def replay_command(evidence: Evidence, subject: str | None = None) -> str:

@@ -18,12 +18,17 @@ class Naive(Subject):
     """Ask, run the tools, save; on resume, load and go on."""
 
     name = "naive loop"
+    understands = frozenset({"read", "put", "pay", "mail", "deny", "bounce", "thinking", "redacted", "text"})
 
     def live(self, life: Life) -> Ending:
         path = life.state_dir / "messages.json"
         if life.resume and not path.exists():
             return Ending("missing", "there are no messages")
+        if not life.resume:
+            path.unlink(missing_ok=True)
         messages = json.loads(path.read_text()) if life.resume else [{"role": "user", "content": life.task}]
+        if messages[-1]["role"] == "assistant":
+            return Ending("done")
         tools = {tool.name: tool for tool in life.tools}
         definitions = [
             {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
