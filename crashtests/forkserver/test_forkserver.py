@@ -271,7 +271,7 @@ def test_processes_of_the_target(fifo: Fifo) -> None:
 
 
 def test_no_descriptors_pile_up(either_server: ForkServer) -> None:
-    """Two hundred lives leave no descriptor open, neither in the server nor in the client."""
+    """Forty lives leave no descriptor open, neither in the server nor in the client."""
     open_before = None
     for _ in range(2):
         open_now = [
@@ -281,7 +281,7 @@ def test_no_descriptors_pile_up(either_server: ForkServer) -> None:
         ]
         assert open_before in (None, open_now)
         open_before = open_now
-        deaths = [either_server.run({"do": "kill_announced"}) for _ in range(100)]
+        deaths = [either_server.run({"do": "kill_announced"}) for _ in range(20)]
 
         assert all(death.killed for death in deaths)
 

@@ -1,4 +1,4 @@
-"""The command line as a user runs it: a call, a life of a fork server, or a cold `python -m harness` (the proof).
+"""The command line as a user runs it: a call, a life of the fork server, or a cold `python -m harness` (the proof).
 
 Where nothing ends the process and nothing around it is odd, a call in the test's own is enough, and fastest. Every way
 has its own directory, environment and standard streams. Exit statuses are as a shell shows them, 128 + n for signal n,
@@ -22,7 +22,7 @@ from typing import IO, Any
 from unittest.mock import patch
 
 import harness
-from crashtests.unit.servers import server
+from crashtests.unit.server import server
 from harness import cli, demo
 
 KILLED = 137
@@ -64,8 +64,8 @@ def run_cli(
 ) -> Ran:
     """Run the command line to its end, in the cheapest way that shows what a process of its own would.
 
-    A life that is to be killed, or that needs other surroundings than a test's (`before`), is a life of a fork server;
-    any other is a call in this process.
+    What is to be killed, or needs other surroundings than a test's (`before`), is a life of the fork server; anything
+    else is a call in this process.
     """
     if crash_after is None and not before:
         return called(*arguments, cwd=cwd, env=env)
@@ -117,14 +117,12 @@ def forked(
     crash_after: str | None = None,
     env: Mapping[str, str] | None = None,
     before: Sequence[Any] = (),
-    sdk: bool = False,
 ) -> Ran:
-    """Run the command line in a life of a fork server to its end.
+    """Run the command line in a life of the fork server to its end.
 
-    `before`: a function of `crashtests.unit.surroundings` and its arguments, to be called there first. `sdk`: in a life
-    that has the SDK loaded already.
+    `before`: a function of `crashtests.unit.surroundings` and its arguments, to be called there first.
     """
-    lives = server(sdk=sdk)
+    lives = server()
     out, err = lives.root / "stdout", lives.root / "stderr"
     for stream in (out, err):
         stream.unlink(missing_ok=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from crashtests.unit.scenes import STORES
-from crashtests.unit.servers import close_servers
+from crashtests.unit.server import close_server
 from harness import Store
 
 # Tests that write much, and ask nothing of the disk but to keep it, need no real one.
@@ -17,10 +17,10 @@ _FAST_DISK = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _servers_end() -> Iterator[None]:
-    """Whoever has asked for a fork server need not close it."""
+def _server_ends() -> Iterator[None]:
+    """Whoever has asked for the fork server need not close it."""
     yield
-    close_servers()
+    close_server()
 
 
 @pytest.fixture

@@ -1,32 +1,32 @@
-"""What a life of the unit tests does: run the command line, or a scene. The target of their fork servers.
+"""What a life of the unit tests does: run the command line, or a scene. The target of their fork server.
 
 It imports nothing of pytest. A request has "do", the name of a function below; the function says what else it has.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from crashtests.unit import cli_tools, surroundings  # noqa: F401 - cli_tools is loaded for the lives that name it
 from crashtests.unit.bodies import asks, call, says
 from crashtests.unit.scenes import STORES, Scene, say
-from harness import Effect, cli, crash, demo
+from harness import Effect, cli, crash
 
 
 def prepare(setup: dict[str, Any]) -> None:
-    """Load what lives need, the SDK too if `setup["sdk"]` says so, and warm up."""
+    """Warm up. There is nothing to choose in `setup`."""
+    # Making the parser touches more pages than a short life does otherwise, each of which would have to be copied.
+    setattr(cli, "_parser", cache(cli._parser))  # noqa: B010 - mypy takes an assignment to a function for an error
     before = os.getcwd()
     with tempfile.TemporaryDirectory() as directory:
         os.chdir(directory)
         try:
             _warm_up(Path(directory))
-            if setup["sdk"]:
-                _warm_up_sdk()
         finally:
             os.chdir(before)
 
@@ -81,14 +81,3 @@ def _warm_up(directory: Path) -> None:
         made.live(turns_max=9)
     del os.environ["CRASH_AFTER"]
     crash.listen(None)
-
-
-def _warm_up_sdk() -> None:
-    from crashtests.unit.loopback import MessagesApi, serving
-
-    responses = json.loads(Path(demo.__file__).with_name("script.json").read_bytes())
-    with serving(MessagesApi(responses)) as api:
-        os.environ.update(api.env())
-        cli.main(["--live", "--state", "live"])
-    for name in api.env():
-        del os.environ[name]

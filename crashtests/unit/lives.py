@@ -19,7 +19,7 @@ from typing import NoReturn
 import pytest
 
 from crashtests.unit.scenes import STORES, Scene, say
-from harness import Result, crash
+from harness import crash
 
 both_stores = pytest.mark.parametrize("store_class", STORES.values(), ids=STORES)
 both_protocols = pytest.mark.parametrize("marks", [True, False], ids=["marks", "no-marks"])
@@ -33,7 +33,7 @@ def scene_killed_here(scene: Scene, label: str, n: int = 1) -> list[str]:
     return killed(lambda: scene.live(say=say, warn=say), label, n)
 
 
-def killed(run: Callable[[], Result], label: str, n: int = 1) -> list[str]:
+def killed(run: Callable[[], object], label: str, n: int = 1) -> list[str]:
     """Run in a child that must be killed at the n-th pass of `label`. Returns what it said."""
     status, lines = _fork(run, crash.Armed(label, n))
     assert lines, (label, n, status)
@@ -43,7 +43,7 @@ def killed(run: Callable[[], Result], label: str, n: int = 1) -> list[str]:
     return lines[:-1]
 
 
-def _fork(run: Callable[[], Result], armed: crash.Armed) -> tuple[int, list[str]]:
+def _fork(run: Callable[[], object], armed: crash.Armed) -> tuple[int, list[str]]:
     read_end, write_end = os.pipe()
     with warnings.catch_warnings():
         # Python 3.12 warns of threads in the parent, such as a test runner's; the child uses none of theirs.
@@ -57,7 +57,7 @@ def _fork(run: Callable[[], Result], armed: crash.Armed) -> tuple[int, list[str]
     return os.waitpid(pid, 0)[1], said.splitlines()
 
 
-def _live(run: Callable[[], Result], armed: crash.Armed, write_end: int) -> NoReturn:
+def _live(run: Callable[[], object], armed: crash.Armed, write_end: int) -> NoReturn:
     try:
         gc.disable()  # a collection would copy the parent's whole heap
         signal.alarm(_LIFE_MAX_S)

@@ -55,7 +55,7 @@ class Scene:
 
         That process makes the scene anew from what can be told of it, so store, model and tools must be plain ones.
         """
-        from crashtests.unit.servers import server  # not in the server itself
+        from crashtests.unit.server import server  # not in the server itself
 
         death = server().run(self._request(label, n))
         lines = death.output.splitlines()

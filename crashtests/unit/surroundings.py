@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import resource
 import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -43,10 +42,6 @@ def close_streams() -> None:
     """No stdin, no stdout, no stderr."""
     for fd in range(3):
         os.close(fd)
-
-
-def do_not_sleep() -> None:
-    time.sleep = lambda seconds: None
 
 
 def owner_finishes(early: str, late: str) -> None:
