@@ -11,7 +11,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-SUBCOMMANDS = ("bench",)
+SUBCOMMANDS = ("bench", "replay", "keep")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -96,7 +96,10 @@ def true(case: Case) -> Iterator[str]:
 
 
 def _as_foretold(case: Case, call: str, text: str, is_error: bool) -> Iterator[str]:
-    settled, shown = case.foretold.results.get(call, ("real", "")) if case.foretold else ("real", "")
+    if case.foretold is None or call not in case.foretold.results:
+        yield f"the model was told {text[:60]!r} of {call}, and no outcome of that call was ever recorded"
+        return
+    settled, shown = case.foretold.results[call]
     raises = settled == "real" and TOOL_KINDS[case.tools[call]].raises is not None
     if is_error != (settled != "real" or raises) or shown not in text or (settled == "real" and text != shown):
         yield (

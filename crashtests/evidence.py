@@ -5,6 +5,7 @@ It is what the contract judges. The witness of a kill is the kernel's signal 9 *
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -94,6 +95,15 @@ class Evidence:
             life.killed_at is not None or any(ended_by_tool(begin, life) for begin in life.of("begin"))
             for life in self.lives
         )
+
+    def points(self, place: int) -> list[Kill]:
+        """The crash points that the life at `place` in the plan passed, in order, each with its count."""
+        passes: Counter[str] = Counter()
+        points = []
+        for label in [life for life in self.lives if life.status != "missing"][place].passed:
+            passes[label] += 1
+            points.append(Kill(label, passes[label]))
+        return points
 
     def count(self, name: str) -> int:
         return sum(event["event"] == name for event in self.events)

@@ -7,11 +7,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from crashtests.campaign import Campaign
+from crashtests.campaign import Campaign, Nondeterminism
 from crashtests.contract import Violation
 from crashtests.evidence import Evidence
-from crashtests.schedule import Schedule, parse
-from crashtests.shrink import shrink
+from crashtests.execute import SubjectFault
+from crashtests.schedule import Kill, Schedule, parse
+from crashtests.shrink import order, shrink
 from crashtests.timeline import render, replay_command
 
 # The property of a test report that carries a failure to the summary, as [schedule, whole report].
@@ -37,11 +38,17 @@ def broken(
         known = campaign.known(candidate)
         if known is not None and not known:
             return None
-        evidence, found = campaign.check(candidate, "shrink")
+        try:
+            evidence, found = campaign.check(candidate, "shrink")
+        except SubjectFault:
+            return None  # that is another story
         return evidence.schedule if any(v.guarantee == guarantee for v in found) else None
 
+    def passes(schedule: Schedule, place: int) -> list[Kill]:
+        return campaign.check(schedule, "shrink")[0].points(place)
+
     happened = campaign.check(failing, "shrink")[0].schedule  # with real labels in place of `any`
-    evidence, found = campaign.check(shrink(happened, fails), "shrink")
+    evidence, found = campaign.check(shrink(happened, fails, passes), "shrink")
     return ContractBroken(evidence.schedule, found or violations, _report(evidence, found or violations, subject))
 
 
@@ -51,9 +58,14 @@ def _report(evidence: Evidence, violations: Sequence[Violation], subject: str | 
 
 @contextmanager
 def reported(record_property: Callable[[str, object], None]) -> Iterator[None]:
-    """Turn a `ContractBroken` into a one-line failure of the test, and carry the report to the summary."""
+    """Turn a `ContractBroken` into a one-line failure of the test, and carry the report to the summary.
+
+    What makes judging impossible is a failure without a traceback too: it names the subject and the schedule.
+    """
     try:
         yield
+    except (SubjectFault, Nondeterminism) as fault:
+        raise pytest.fail.Exception(str(fault), pytrace=False) from None
     except ContractBroken as failure:
         record_property(PROPERTY, [str(failure.schedule), failure.report])
         raise pytest.fail.Exception(str(failure), pytrace=False) from None
@@ -61,4 +73,4 @@ def reported(record_property: Callable[[str, object], None]) -> Iterator[None]:
 
 def smallest(failures: Sequence[Sequence[str]]) -> str:
     """The report of the smallest of several failures, each [schedule, report]."""
-    return min(failures, key=lambda failure: parse(failure[0]).size())[1]
+    return min(failures, key=lambda failure: order(parse(failure[0])))[1]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from crashtests import planted
-from crashtests.forkserver.child import die
+from crashtests.forkserver.child import TargetError, die
 from crashtests.kinds import PAUSE, WEB_SEARCH
 from crashtests.schedule import ANY, parse
 from crashtests.scripted import MODEL_POINTS, ScriptedModel
@@ -32,17 +32,19 @@ _subject: Subject
 def prepare(setup: dict[str, Any]) -> None:
     """Load the subject `setup["subject"]`, with the planted bug `setup["planted"]`, if any, in its source.
 
-    Raises `SubjectError`, `PlantError`.
+    Raises `TargetError`, `PlantError`.
     """
     global _subject
     if edit := setup.get("planted"):
         planted.install(planted.Edit(**edit))
-    _subject = load_subject(setup["subject"])
     try:
+        _subject = load_subject(setup["subject"])
         _subject.prepare()
+    except SubjectError as error:
+        raise TargetError(str(error)) from error
     except Exception as error:
         message = f"subject {setup['subject']!r} cannot be prepared: {type(error).__name__}: {error}"
-        raise SubjectError(message) from error
+        raise TargetError(message) from error
     _warm_up()
 
 

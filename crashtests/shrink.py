@@ -1,42 +1,81 @@
 """Shrinking: from a failing schedule to a smallest one that breaks the same guarantee. It knows what a schedule is.
 
 Greedy descent: of all schedules one step simpler, the first that still fails is taken, until none does. "Simpler" is
-`Schedule.size`: fewest kills, then turns, then calls, then simplest tools. Since an edit of the script moves the passes
-of a crash point, the n of each kill is tried lower as well. Results are remembered (campaign.py), so it costs little.
+`order`: fewest kills, then turns, then calls, then simplest tools. Since an edit of the script moves the passes of a
+crash point, the n of each kill is tried lower as well. At the end each kill is moved to the earliest crash point of its
+life that will do, so that of many schedules of one size it is always the same that remains. Results are remembered
+(campaign.py), so it costs little.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from crashtests.kinds import TOOL_KINDS
-from crashtests.schedule import Kill, Schedule, Turn
+from crashtests.kinds import BLOCKS, ENDS, FIRST_ASKS, TOOL_KINDS
+from crashtests.schedule import STORES, Kill, Schedule, Turn
+
+Fails = Callable[[Schedule], Schedule | None]
+Passes = Callable[[Schedule, int], Sequence[Kill]]
+
+_BESIDE = (*BLOCKS, *FIRST_ASKS)
 
 
-def shrink(schedule: Schedule, fails: Callable[[Schedule], Schedule | None]) -> Schedule:
+def order(schedule: Schedule) -> tuple[object, ...]:
+    """For sorting: by size, and schedules of one size by what is simpler in them, one thing after the other.
+
+    Only the labels of the kills are left out: which of them is simpler depends on where in its life it is passed.
+    """
+    turns = tuple(tuple(list(TOOL_KINDS).index(call) for call in turn.calls) for turn in schedule.turns)
+    beside = tuple(
+        tuple(_BESIDE.index(word) if word in _BESIDE else -1 for word in turn.beside) for turn in schedule.turns
+    )
+    options = (STORES.index(schedule.store), not schedule.marks, schedule.over, list(ENDS).index(schedule.end))
+    return (*schedule.size(), turns, options, beside, tuple(kill.n if kill else 0 for kill in schedule.kills))
+
+
+def shrink(schedule: Schedule, fails: Fails, passes: Passes) -> Schedule:
     """A smallest schedule found for which `fails` holds.
 
     `fails(candidate)` executes a candidate and returns the schedule that really happened if it failed in the same way,
-    else None.
+    else None. `passes(schedule, place)` are the crash points that the life at `place` passes up to its kill, in order.
     """
-    smallest = schedule
     while True:
-        for candidate in sorted(set(simpler(smallest)), key=Schedule.size):
-            failed = fails(candidate) if candidate.size() < smallest.size() else None
-            # What happened may differ from what was planned, and only counts if it is simpler, too: else no end.
-            if failed is not None and failed.size() < smallest.size():
-                smallest = failed
+        smaller = _smaller(schedule, fails) or _earlier(schedule, fails, passes)
+        if smaller is None:
+            return schedule
+        schedule = smaller
+
+
+def _smaller(schedule: Schedule, fails: Fails) -> Schedule | None:
+    """The first schedule one step simpler that fails. What happened may differ from what was planned, and counts."""
+    for candidate in sorted(set(simpler(schedule)), key=lambda candidate: (order(candidate), str(candidate))):
+        if order(candidate) < order(schedule):
+            failed = fails(candidate)
+            # Only if what happened is simpler, too: else there would be no end.
+            if failed is not None and order(failed) < order(schedule):
+                return failed
+    return None
+
+
+def _earlier(schedule: Schedule, fails: Fails, passes: Passes) -> Schedule | None:
+    """The schedule with one of its kills at the first crash point of its life at which it still fails."""
+    for place, kill in enumerate(schedule.kills):
+        for point in passes(schedule, place) if kill is not None else ():
+            if point == kill:
                 break
-        else:
-            return smallest
+            candidate = replace(schedule, kills=(*schedule.kills[:place], point, *schedule.kills[place + 1 :]))
+            failed = fails(candidate) if order(candidate) <= order(schedule) else None
+            if failed is not None and order(failed) <= order(schedule) and failed != schedule:
+                return failed
+    return None
 
 
 def simpler(schedule: Schedule) -> Iterator[Schedule]:
     """Schedules one step simpler, each also with earlier passes of its kills."""
     for edited in _edits(schedule):
-        yield from (replace(edited, kills=kills) for kills in _earlier(edited.kills))
-    yield from (replace(schedule, kills=kills) for kills in _earlier(schedule.kills))
+        yield from (replace(edited, kills=kills) for kills in _fewer_passes(edited.kills))
+    yield from (replace(schedule, kills=kills) for kills in _fewer_passes(schedule.kills))
 
 
 def _edits(schedule: Schedule) -> Iterator[Schedule]:
@@ -62,11 +101,11 @@ def _with_turns(schedule: Schedule, place: int, *turns: Turn) -> Schedule:
 
 
 def _simpler_kinds(kind: str) -> list[str]:
-    order = list(TOOL_KINDS)
-    return order[: order.index(kind)]
+    kinds = list(TOOL_KINDS)
+    return kinds[: kinds.index(kind)]
 
 
-def _earlier(kills: tuple[Kill | None, ...]) -> Iterator[tuple[Kill | None, ...]]:
+def _fewer_passes(kills: tuple[Kill | None, ...]) -> Iterator[tuple[Kill | None, ...]]:
     """The kills as they are, all at their first passes, and each alone at any pass before its own."""
     yield kills
     yield tuple(kill and Kill(kill.label) for kill in kills)

@@ -70,7 +70,10 @@ class TargetError(Exception):
 
 
 def load(target: str, setup: dict[str, Any] | None) -> Function:
-    """Import "module:function" or "path/to/file.py:function"; call the module's `prepare(setup)`, if any."""
+    """Import "module:function" or "path/to/file.py:function"; call the module's `prepare(setup)`, if any.
+
+    Raises `TargetError`, which `prepare` may raise as well where a traceback would tell nothing.
+    """
     place, _, name = target.rpartition(":")
     try:
         module = _import_file(place) if place.endswith(".py") else importlib.import_module(place)
@@ -85,6 +88,8 @@ def load(target: str, setup: dict[str, Any] | None) -> Function:
     if prepare is not None:
         try:
             prepare(setup if setup is not None else {})
+        except TargetError:
+            raise
         except BaseException as error:
             raise TargetError(f"its prepare() failed:\n{_explain(error)}") from None
     loaded: Function = function

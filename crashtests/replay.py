@@ -1,0 +1,74 @@
+"""Run exactly one schedule, without pytest, and print its timeline.
+
+Exit status: 0, every guarantee holds; 1, one is broken; 2, there is no such schedule or subject; 3, the subject did
+what no life may do, so that nothing can be judged; 4, a planned kill was never reached, so that something else was run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+
+from crashtests.campaign import Campaign, Nondeterminism
+from crashtests.contract import Violation
+from crashtests.evidence import Evidence
+from crashtests.execute import OURS, SubjectFault, executor
+from crashtests.forkserver.client import ForkServerError
+from crashtests.schedule import ScheduleError, parse
+from crashtests.subject import SubjectError
+from crashtests.timeline import render
+
+HOLDS, BROKEN, USAGE, FAULT, OVERRUN = range(5)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_schedule(parser)
+    parser.add_argument("--subject", metavar="PATH.py:NAME", default=OURS, help="the subject to run it on (ours)")
+
+
+def add_schedule(parser: argparse.ArgumentParser) -> None:
+    """The argument that every subcommand about one schedule takes, and what the exit status means."""
+    parser.add_argument("schedule", metavar="SCHEDULE", help="such as 'v1 json marks [pay] end > after-effect:1'")
+    parser.epilog = (__doc__ or "").partition("\n\n")[2]
+
+
+def run(options: argparse.Namespace) -> int:
+    return with_evidence(options.schedule, options.subject, _show)
+
+
+def with_evidence(line: str, subject: str, use: Callable[[Evidence, list[Violation]], int]) -> int:
+    """Execute and judge a line, and `use` what was found; what prevents that is said in a line on stderr."""
+    try:
+        schedule = parse(line)
+        with executor(subject) as execute:
+            evidence, violations = Campaign(execute).check(schedule, "replay")
+    except (ScheduleError, SubjectError, ForkServerError) as error:
+        return complain(str(error), USAGE)
+    except (SubjectFault, Nondeterminism) as error:
+        return complain(str(error), FAULT)
+    return use(evidence, violations)
+
+
+def complain(says: str, status: int) -> int:
+    print(f"crashtests: {says}", file=sys.stderr)
+    return status
+
+
+def _show(evidence: Evidence, violations: list[Violation]) -> int:
+    print(render(evidence, violations))
+    if problem := overrun(evidence):
+        return complain(problem, OVERRUN)
+    return BROKEN if violations else HOLDS
+
+
+def overrun(evidence: Evidence) -> str | None:
+    """Which planned kill was never reached, and what happened instead; None if all fired."""
+    for life in evidence.lives:
+        if life.planned is not None and life.killed_at is None:
+            passed = ", ".join(dict.fromkeys(life.passed)) or "nothing"
+            return (
+                f"life {life.number} never passed {life.planned}, so it was not killed; "
+                f"what happened is '{evidence.schedule}'. It passed: {passed}"
+            )
+    return None
