@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -65,24 +66,23 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"crash campaign: --crash-seed {config.option.crash_seed}, profile {config.option.crash_profile}"
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Regressions first; with `--replay` only the replay, with `--subject` only what judges a subject."""
-    replay, subject = config.option.replay, config.option.subject
-    kept = [item for item in items if _wanted(_module(item), bool(replay), bool(subject))]
-    if len(kept) != len(items):
-        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `--replay` only the replay is collected, with `--subject` only what judges a subject."""
+    if collection_path.suffix != ".py":
+        return None
+    return None if _wanted(collection_path.stem, config) else True
+
+
+def _wanted(module: str, config: pytest.Config) -> bool:
+    if config.option.replay or module == "test_replay":
+        return bool(config.option.replay) and module == "test_replay"
+    return not config.option.subject or module in ("test_sweep", "test_machine")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Regressions first, unit tests last."""
     rank = {name: place for place, name in enumerate(_ORDER)}
-    items[:] = sorted(kept, key=lambda item: rank.get(_module(item), len(rank)))
-
-
-def _module(item: pytest.Item) -> str:
-    return item.path.stem
-
-
-def _wanted(module: str, replay: bool, subject: bool) -> bool:
-    if replay or module == "test_replay":
-        return replay and module == "test_replay"
-    return not subject or module in ("test_sweep", "test_machine")
+    items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))
 
 
 @pytest.fixture(scope="session")

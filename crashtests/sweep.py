@@ -8,7 +8,7 @@ is data; the number of kills it needs is counted a second time from what unkille
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -76,7 +76,7 @@ def tasks(subject: Subject, profile: str) -> list[Task]:
     """All of a profile's sweep, simplest scripts first. Each base is there once, with its largest number of kills."""
     kills: dict[Schedule, int] = {}
     for bound in BOUNDS[profile]:
-        for place, turns in enumerate(_scripts(bound)):
+        for place, turns in enumerate(_scripts(bound, [kind for kind in SWEPT if kind in subject.understands])):
             bases = list(_options(Schedule(turns), subject))
             if bound.pairs is not None:
                 bases = [bases[bound.pairs[place % len(bound.pairs)] % len(bases)]]
@@ -89,8 +89,8 @@ def tasks(subject: Subject, profile: str) -> list[Task]:
     return [Task(base, kills[base]) for base in sorted(kills, key=Schedule.size)]
 
 
-def _scripts(bound: Bound) -> Iterator[tuple[Turn, ...]]:
-    turns = [Turn(calls) for n in range(1, bound.calls + 1) for calls in product(SWEPT, repeat=n)]
+def _scripts(bound: Bound, kinds: Sequence[str]) -> Iterator[tuple[Turn, ...]]:
+    turns = [Turn(calls) for n in range(1, bound.calls + 1) for calls in product(kinds, repeat=n)]
     return product(turns, repeat=bound.turns)
 
 
