@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crashtests.api import RULES, Rule, Violation, error_body, judge
+from crashtests.api import RULES, Violation, error_body, judge
 from crashtests.api.examples import (
     IMAGE,
     MANUAL_MODEL,
@@ -50,17 +50,14 @@ def broken(body: Json, **options: Any) -> set[str]:
     return {violation.rule for violation in judge(body, signer=SIGNER, **options)}
 
 
-def by_id(rule: Rule) -> str:
-    return rule.id
-
-
-@pytest.mark.parametrize("rule", RULES, ids=by_id)
-def test_what_breaks_a_rule_is_refused_by_it_alone(rule: Rule) -> None:
+def test_what_breaks_a_rule_is_refused_by_it_alone() -> None:
     """The example that breaks a rule is refused by that rule and by no other, apart from listed shared causes."""
-    refused = judge(rule.breaks, signer=SIGNER)
+    for rule in RULES:
+        refused = judge(rule.breaks, signer=SIGNER)
+        answers = {(v.status, v.error_type) for v in refused if v.rule == rule.id}
 
-    assert {violation.rule for violation in refused} == {rule.id} | BREAKS_MORE.get(rule.id, set())
-    assert {(v.status, v.error_type) for v in refused if v.rule == rule.id} == {(rule.status, rule.error_type)}
+        assert {violation.rule for violation in refused} == {rule.id} | BREAKS_MORE.get(rule.id, set()), rule.id
+        assert answers == {(rule.status, rule.error_type)}, rule.id
 
 
 def test_the_nearest_legal_request_passes() -> None:

@@ -20,11 +20,11 @@ def check_wrong(cwd: Path, options: tuple[str, ...], says_why: str, env: dict[st
     before = snapshot(cwd)
     ran = run_cli(*options, cwd=cwd, env=env)
 
-    assert (2, "") == (ran.status, ran.err)
-    assert 1 == len(ran.lines)
-    assert ran.out.startswith("[usage] ")
-    assert says_why in ran.out
-    assert before == snapshot(cwd)
+    assert (2, "") == (ran.status, ran.err), (options, env)
+    assert 1 == len(ran.lines), (options, env)
+    assert ran.out.startswith("[usage] "), (options, env)
+    assert says_why in ran.out, (options, env)
+    assert before == snapshot(cwd), (options, env)
 
 
 COMBINATIONS = [
@@ -61,11 +61,11 @@ COMBINATIONS = [
 ]
 
 
-@pytest.mark.parametrize(("options", "says_why"), COMBINATIONS)
-def test_wrong_options(options: tuple[str, ...], says_why: str, fast_path: Path) -> None:
+def test_wrong_options(fast_path: Path) -> None:
     """Options that cannot mean anything are refused before anything is done."""
     write_script(fast_path, says("Done."))
-    check_wrong(fast_path, options, says_why)
+    for options, says_why in COMBINATIONS:
+        check_wrong(fast_path, options, says_why)
 
 
 def test_live_without_a_key(fast_path: Path) -> None:
@@ -87,10 +87,10 @@ CRASH_AFTERS = {
 }
 
 
-@pytest.mark.parametrize(("crash_after", "says_why"), CRASH_AFTERS.items(), ids=map(str, range(len(CRASH_AFTERS))))
-def test_wrong_crash_after(crash_after: str, says_why: str, fast_path: Path) -> None:
+def test_wrong_crash_after(fast_path: Path) -> None:
     """CRASH_AFTER that names no crash point, or no n, is refused: a kill that can never come would look survived."""
-    check_wrong(fast_path, (), says_why, {"CRASH_AFTER": crash_after})
+    for crash_after, says_why in CRASH_AFTERS.items():
+        check_wrong(fast_path, (), says_why, {"CRASH_AFTER": crash_after})
 
 
 TOOL_FILES = {
@@ -114,10 +114,11 @@ def test_wrong_tools_file(source: str, says_why: str, fast_path: Path) -> None:
     check_wrong(fast_path, options, says_why)
 
 
-@pytest.mark.parametrize("where", ["missing.py", "no.such.module", "./here", "", "script.json", "."])
-def test_no_tools_file(where: str, fast_path: Path) -> None:
+def test_no_tools_file(fast_path: Path) -> None:
     """A tools file or module that is not there is named."""
-    check_wrong(fast_path, ("--tools", where, "--script", write_script(fast_path, says("Done."))), f"--tools {where}: ")
+    script = write_script(fast_path, says("Done."))
+    for where in ("missing.py", "no.such.module", "./here", "", "script.json", "."):
+        check_wrong(fast_path, ("--tools", where, "--script", script), f"--tools {where}: ")
 
 
 SCRIPTS = {
@@ -137,10 +138,10 @@ def test_wrong_script(text: str, says_why: str, fast_path: Path) -> None:
     check_wrong(fast_path, ("--script", "wrong.json"), f"script 'wrong.json' {says_why}")
 
 
-@pytest.mark.parametrize("script", ["missing.json", ".", ""])
-def test_no_script(script: str, fast_path: Path) -> None:
+def test_no_script(fast_path: Path) -> None:
     """A script that is not there is named."""
-    check_wrong(fast_path, ("--script", script), f"script {script!r} cannot be read: ")
+    for script in ("missing.json", ".", ""):
+        check_wrong(fast_path, ("--script", script), f"script {script!r} cannot be read: ")
 
 
 RESUMES = [

@@ -33,52 +33,48 @@ from harness.checkpoint import Call, Checkpoint, Message
 from harness.ledger import Ledger, Settled, finished
 from harness.outcome import NO_OUTPUT, Outcome, raised, returned, tool_result
 
+TEXTS: list[tuple[Any, str]] = [
+    ("plain", "plain"),
+    ("", NO_OUTPUT),
+    (" \n\t", NO_OUTPUT),
+    (None, NO_OUTPUT),
+    (0, "0"),
+    (False, "false"),
+    ({}, "{}"),
+    ([], "[]"),
+    ((), "[]"),
+    ({"ok": True}, '{"ok": true}'),
+    ([1, None, "é"], '[1, null, "é"]'),
+    ("caf\u00e9 \U0001f600", "caf\u00e9 \U0001f600"),
+    (b"caf\xc3\xa9", "café"),
+    (b"\xff\x00a", "\\xff\x00a"),
+    (b"", NO_OUTPUT),
+    (bytearray(b"ab"), "ab"),
+    (memoryview(b"abcd")[::2], "ac"),
+    (float("nan"), "NaN"),
+    (float("-inf"), "-Infinity"),
+    ({"mean": float("nan")}, '{"mean": NaN}'),
+    ("a\udcb2b", "a\\udcb2b"),
+    ({"a": ["\ud800"]}, '{"a": ["\\ud800"]}'),
+    ({1: 2, None: 3}, '{"1": 2, "null": 3}'),
+    ({(1, 2): 3}, "{(1, 2): 3}"),
+    (datetime.date(2026, 1, 2), '"datetime.date(2026, 1, 2)"'),
+    (ShoutingStr("shout"), "shout"),
+    (circular(), "[[...]]"),
+    (nested(100_000), "(a list that cannot be shown)"),
+    (Unshowable(), "(a Unshowable that cannot be shown)"),
+    ([Unshowable()], "(a list that cannot be shown)"),
+    (BadBytes(b"x"), "(a BadBytes that cannot be shown)"),
+    (released(), "(a memoryview that cannot be shown)"),
+    (BadDict(type="text"), "{'type': 'text'}"),
+    (10**5000, "(a int that cannot be shown)"),
+]
 
-@pytest.mark.parametrize(
-    ("output", "content"),
-    [
-        ("plain", "plain"),
-        ("", NO_OUTPUT),
-        (" \n\t", NO_OUTPUT),
-        (None, NO_OUTPUT),
-        (0, "0"),
-        (False, "false"),
-        ({}, "{}"),
-        ([], "[]"),
-        ((), "[]"),
-        ({"ok": True}, '{"ok": true}'),
-        ([1, None, "é"], '[1, null, "é"]'),
-        ("caf\u00e9 \U0001f600", "caf\u00e9 \U0001f600"),
-        (b"caf\xc3\xa9", "café"),
-        (b"\xff\x00a", "\\xff\x00a"),
-        (b"", NO_OUTPUT),
-        (bytearray(b"ab"), "ab"),
-        (memoryview(b"abcd")[::2], "ac"),
-        (float("nan"), "NaN"),
-        (float("-inf"), "-Infinity"),
-        ({"mean": float("nan")}, '{"mean": NaN}'),
-        ("a\udcb2b", "a\\udcb2b"),
-        ({"a": ["\ud800"]}, '{"a": ["\\ud800"]}'),
-        ({1: 2, None: 3}, '{"1": 2, "null": 3}'),
-        ({(1, 2): 3}, "{(1, 2): 3}"),
-        (datetime.date(2026, 1, 2), '"datetime.date(2026, 1, 2)"'),
-        (ShoutingStr("shout"), "shout"),
-        (circular(), "[[...]]"),
-        (nested(100_000), "(a list that cannot be shown)"),
-        (Unshowable(), "(a Unshowable that cannot be shown)"),
-        ([Unshowable()], "(a list that cannot be shown)"),
-        (BadBytes(b"x"), "(a BadBytes that cannot be shown)"),
-        (released(), "(a memoryview that cannot be shown)"),
-        (BadDict(type="text"), "{'type': 'text'}"),
-        (10**5000, "(a int that cannot be shown)"),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_whatever_is_returned_becomes_a_text(output: Any, content: str) -> None:
+
+def test_whatever_is_returned_becomes_a_text() -> None:
     """Every value has a text form that is not blank and that can be sent."""
-    outcome = returned(output)
-
-    assert Outcome(content) == outcome
+    for number, (output, content) in enumerate(TEXTS):
+        assert Outcome(content) == returned(output), f"TEXTS[{number}], of type {type(output)}"
 
 
 @pytest.mark.parametrize("output", [BadList([1]), [BadDict(type="text", text="x")]], ids=["list", "dict in a list"])

@@ -61,8 +61,12 @@ def trees() -> dict[Path, ast.Module]:
 
 @cache
 def nodes(path: Path) -> list[ast.AST]:
-    """All of a file's tree."""
-    return list(ast.walk(trees()[path]))
+    """A file's module and all its statements; expressions, of which there are many more, are of no interest here."""
+    found: list[ast.AST] = [trees()[path]]
+    for node in found:
+        for field in ("body", "orelse", "handlers", "finalbody", "cases"):
+            found += getattr(node, field, [])
+    return found
 
 
 @cache

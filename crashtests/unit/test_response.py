@@ -98,49 +98,48 @@ def test_calls_of_server_tools_are_not_ours() -> None:
     assert [ONE] == reading.calls
 
 
-@pytest.mark.parametrize(
-    ("response", "why"),
-    [
-        (None, "the response is a NoneType"),
-        ("<html>", "the response is a str"),
-        ({}, "stop_reason is None"),
-        (body(None, HI), "stop_reason is None: the response never ended"),
-        (body(["tool_use"]), "stop_reason is ['tool_use']"),
-        (body("end_turn", content=None), "content is None"),
-        (body("end_turn", content="hi"), "content is 'hi'"),
-        (body("end_turn", "hi"), "content block 'hi' has no type"),
-        (body("end_turn", {"text": "hi"}), "has no type"),
-        (body("end_turn", {"type": ["text"]}), "has no type"),
-        (body("end_turn", text("a\ud800")), "lone surrogate"),
-        (asks(call("t1", mean=float("nan"))), "NaN"),
-        (asks(call("t1", deep=nested(101))), "nested more than 100 deep"),
-        (body("end_turn", HI, extra=nested(100_000)), "nested more than 100 deep"),
-        (body("tool_use", HI), "stop_reason is 'tool_use' and the turn makes 0 calls"),
-        (body("end_turn", ONE), "stop_reason is 'end_turn' and the turn makes 1 calls"),
-        (body("pause_turn", ONE), "stop_reason is 'pause_turn' and the turn makes 1 calls"),
-        (body("pause_turn", text("")), "a paused turn without content"),
-        (asks(call("")), "tool_use id ''"),
-        (asks(call("call:1")), "tool_use id 'call:1'"),
-        (asks(ONE | {"id": None}), "tool_use id None"),
-        (asks(ONE | {"id": ["t1"]}), "tool_use id ['t1']"),
-        (asks(call("t1\n")), "tool_use id"),
-        (asks(call("t1", "two words")), "tool_use name 'two words'"),
-        (asks(call("t1", "n" * 129)), "tool_use name"),
-        (asks(call("t1"), call("t2"), call("t1")), "'t1' is there twice"),
-        (asks(call("t2"), call("seen")), "'seen' was used by an earlier turn"),
-        (asks({"type": "tool_use", "id": "t1", "name": "act"}), "the input of tool_use 't1' is None"),
-        (asks(ONE | {"input": '{"a": 1}'}), "not an object"),
-        (asks(ONE | {"input": []}), "not an object"),
-    ],
-    ids=range(30),
-)
-def test_what_breaks_the_protocol_is_stopped_with_the_reason(response: Any, why: str) -> None:
-    """A body the API should not have sent is never run: it stops the run and says what was wrong."""
-    reading = read(response, "seen")
+PROTOCOL_ERRORS: list[tuple[Any, str]] = [
+    (None, "the response is a NoneType"),
+    ("<html>", "the response is a str"),
+    ({}, "stop_reason is None"),
+    (body(None, HI), "stop_reason is None: the response never ended"),
+    (body(["tool_use"]), "stop_reason is ['tool_use']"),
+    (body("end_turn", content=None), "content is None"),
+    (body("end_turn", content="hi"), "content is 'hi'"),
+    (body("end_turn", "hi"), "content block 'hi' has no type"),
+    (body("end_turn", {"text": "hi"}), "has no type"),
+    (body("end_turn", {"type": ["text"]}), "has no type"),
+    (body("end_turn", text("a\ud800")), "lone surrogate"),
+    (asks(call("t1", mean=float("nan"))), "NaN"),
+    (asks(call("t1", deep=nested(101))), "nested more than 100 deep"),
+    (body("end_turn", HI, extra=nested(100_000)), "nested more than 100 deep"),
+    (body("tool_use", HI), "stop_reason is 'tool_use' and the turn makes 0 calls"),
+    (body("end_turn", ONE), "stop_reason is 'end_turn' and the turn makes 1 calls"),
+    (body("pause_turn", ONE), "stop_reason is 'pause_turn' and the turn makes 1 calls"),
+    (body("pause_turn", text("")), "a paused turn without content"),
+    (asks(call("")), "tool_use id ''"),
+    (asks(call("call:1")), "tool_use id 'call:1'"),
+    (asks(ONE | {"id": None}), "tool_use id None"),
+    (asks(ONE | {"id": ["t1"]}), "tool_use id ['t1']"),
+    (asks(call("t1\n")), "tool_use id"),
+    (asks(call("t1", "two words")), "tool_use name 'two words'"),
+    (asks(call("t1", "n" * 129)), "tool_use name"),
+    (asks(call("t1"), call("t2"), call("t1")), "'t1' is there twice"),
+    (asks(call("t2"), call("seen")), "'seen' was used by an earlier turn"),
+    (asks({"type": "tool_use", "id": "t1", "name": "act"}), "the input of tool_use 't1' is None"),
+    (asks(ONE | {"input": '{"a": 1}'}), "not an object"),
+    (asks(ONE | {"input": []}), "not an object"),
+]
 
-    assert Move.STOP is reading.move
-    assert "protocol error: " == reading.why[:16]
-    assert why in reading.why
+
+def test_what_breaks_the_protocol_is_stopped_with_the_reason() -> None:
+    """A body the API should not have sent is never run: it stops the run and says what was wrong."""
+    for response, why in PROTOCOL_ERRORS:
+        reading = read(response, "seen")
+
+        assert Move.STOP is reading.move, why
+        assert "protocol error: " == reading.why[:16]
+        assert why in reading.why
 
 
 @pytest.mark.parametrize(
