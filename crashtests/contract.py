@@ -14,7 +14,9 @@ from typing import Any
 
 from crashtests.evidence import Evidence
 from crashtests.expect import UNKNOWN_SAYS, Foretold, foretell, shown_results
-from crashtests.kinds import TOOL_KINDS
+from crashtests.kinds import ENDS, TOOL_KINDS
+from crashtests.schedule import PAUSED
+from crashtests.scripted import ANSWER, usage
 from crashtests.subject import Scene, Subject
 from crashtests.world import step_of
 
@@ -120,6 +122,18 @@ def nothing_lost(case: Case) -> Iterator[str]:
         if life.after.messages[: len(saved)] != saved:
             place = next(i for i, m in enumerate(saved) if life.after.messages[i : i + 1] != [m])
             yield f"message {place} was saved before life {life.number} and is gone or altered after it"
+    if case.subject.strict:
+        said = [_unblank(event["content"]) for event in case.evidence.events if "content" in event]
+        for place, message in enumerate(case.conversation):
+            if message["role"] == "assistant" and _unblank(message["content"]) not in said:
+                yield f"message {place} is not what the model said: {str(message)[:160]}"
+
+
+def _unblank(content: Any) -> Any:
+    """Content without empty or blank text blocks, which the API emits and does not take back."""
+    return (
+        [b for b in content if b.get("type") != "text" or b["text"].strip()] if isinstance(content, list) else content
+    )
 
 
 def progress(case: Case) -> Iterator[str]:
@@ -159,6 +173,7 @@ def same_end(case: Case) -> Iterator[str]:
         for name in ("status", "turns", "tokens_used", "answer"):
             if getattr(end, name) != getattr(expected, name):
                 yield f"at the end {name} is {getattr(end, name)!r}, uninterrupted it is {getattr(expected, name)!r}"
+    yield from _not_as_scripted(case)
     got, want = _plain(case.conversation), _plain(_conversation(expected, case.reference))
     if len(got) != len(want):
         yield f"the conversation ends with {len(got)} messages, uninterrupted with {len(want)}"
@@ -166,6 +181,22 @@ def same_end(case: Case) -> Iterator[str]:
     for place, (message, other) in enumerate(zip(got, want, strict=True)):
         if message != other:
             yield f"message {place} at the end is {str(message)[:160]}, uninterrupted it is {str(other)[:160]}"
+
+
+def _not_as_scripted(case: Case) -> Iterator[str]:
+    """What an uninterrupted run must count, told by the script: a mistake that is made every time shows in no other."""
+    end, script = case.reference.end, case.reference.schedule
+    if case.foretold is None or end is None or end.status != "done":
+        return
+    tokens = sum(sum(filter(None, usage(position).values())) for position in range(len(script.turns) + 1))
+    expected = {
+        "turns": sum(turn != PAUSED for turn in script.turns),
+        "tokens_used": tokens,
+        "answer": ANSWER if ENDS[script.end][1] else "",
+    }
+    for name, value in expected.items():
+        if getattr(end, name) != value:
+            yield f"even uninterrupted {name} is {getattr(end, name)!r} at the end; by the script it is {value!r}"
 
 
 def _conversation(end: Scene | None, evidence: Evidence) -> list[dict[str, Any]]:

@@ -87,7 +87,9 @@ class _Follower:
         for event in life.events:
             name = event["event"]
             if name == "answer":
-                self._answered = [(tool_use_id, tool) for tool_use_id, tool in event["calls"]]
+                calls = [(tool_use_id, tool) for tool_use_id, tool in event["calls"]]
+                # The last call of a response that was cut short may be half a call: none of it may be run.
+                self._answered = calls if event["stop_reason"] == "tool_use" else []
             elif name == "at":
                 for label in event["labels"]:
                     self._pass(life, label)
@@ -140,7 +142,7 @@ class _Follower:
     def _happen(self, name: str, call: str, verdict: str | None) -> None:
         known = self.calls.get(call)
         if known is None:
-            self.foretold.problems.append(f"call {call} was entered ({name}) although its turn was never saved")
+            self.foretold.problems.append(f"call {call} was entered ({name}) although its turn was never saved whole")
             return
         if name == "begin" and self._to_settle[:1] != [call]:
             self.foretold.problems.append(

@@ -8,7 +8,9 @@ that the API would refuse is refused (`ApiRefused`), with the broken rules in th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import hashlib
+import json
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from crashtests.api import Signer, error_body, judge
@@ -28,6 +30,7 @@ MODEL_POINTS = {
 }
 
 ANSWER = "All done."
+_SIGNED = ("thinking", "redacted_thinking")
 _SIGNER = Signer(b"the campaign's own key")
 
 
@@ -41,16 +44,27 @@ class ApiRefused(Exception):
 
 
 class ScriptedModel:
-    """Answers requests by `schedule`. `strict`: the disputed rules bind as well."""
+    """Answers requests by `schedule`.
+
+    `strict`: the disputed rules bind as well. `accepted`: digests of requests that were judged before and accepted;
+    most requests of a sweep are repetitions.
+    """
 
     name = "scripted"
 
     def __init__(
-        self, schedule: Schedule, world: World, *, strict: bool, point: Callable[[str], None] = lambda label: None
+        self,
+        schedule: Schedule,
+        world: World,
+        *,
+        strict: bool,
+        accepted: Collection[str] = (),
+        point: Callable[[str], None] = lambda label: None,
     ) -> None:
         self._schedule = schedule
         self._world = world
         self._strict = strict
+        self._accepted = accepted
         self._asks = world.asks
         self._point = point
 
@@ -59,29 +73,32 @@ class ScriptedModel:
         messages = request["messages"]
         self._asks += 1
         paused = messages[-1]["role"] == "assistant" and _is_paused(messages[-1])
-        broken = judge(request, signer=_SIGNER, strict=self._strict, paused=paused)
+        digest = hashlib.sha256(json.dumps(request).encode()).hexdigest()[:20]
+        known = digest in self._accepted
+        broken = [] if known else judge(request, signer=_SIGNER, strict=self._strict, paused=paused)
         position = sum(m["role"] == "assistant" for m in messages)
         first = not any(e["event"] == "ask" and e["position"] == position for e in self._world.known())
-        self._world.log(
-            "ask", ask=self._asks, position=position, messages=messages, broken=[[v.rule, v.message] for v in broken]
-        )
+        says = [[violation.rule, violation.message] for violation in broken]
+        self._world.log("ask", ask=self._asks, position=position, digest=digest, messages=messages, broken=says)
         self._point(MODEL_ASKED)
         if broken:
             raise ApiRefused(broken[0].status, error_body(broken[0], f"req_{self._asks}"))
         content, stop_reason = self._answer(position, first)
         if paused:
             content.insert(0, _server_result(messages[-1]["content"][-1]["id"]))
+        if any(block["type"] in _SIGNED for block in content):
+            content = _SIGNER.signed(request, content)
         calls = [[block["id"], block["name"]] for block in content if block["type"] == "tool_use"]
-        self._world.log("answer", calls=calls, stop_reason=stop_reason)
+        self._world.log("answer", calls=calls, stop_reason=stop_reason, content=content)
         response = {
             "id": f"msg_{self._asks}",
             "type": "message",
             "role": "assistant",
             "model": request["model"],
-            "content": _SIGNER.signed(request, content),
+            "content": content,
             "stop_reason": stop_reason,
             "stop_sequence": None,
-            "usage": {"input_tokens": 100 + position, "output_tokens": 7, "cache_read_input_tokens": None},
+            "usage": usage(position),
         }
         self._point(MODEL_ANSWERED)
         return response
@@ -120,6 +137,11 @@ class ScriptedModel:
             {"type": "tool_use", "id": f"call_{number}-{place}_a{self._asks}", "name": name, "input": {"amount": 5}}
             for place, name in enumerate(turn.calls, start=1)
         ]
+
+
+def usage(position: int) -> dict[str, int | None]:
+    """What the response at this place in the script costs: not the same for any two."""
+    return {"input_tokens": 100 + position, "output_tokens": 7, "cache_read_input_tokens": None}
 
 
 def _cut_short(word: str, content: list[Block], calls: list[Block]) -> tuple[list[Block], str | None]:

@@ -32,6 +32,13 @@ class Exact(Subject):
         raise AssertionError("a story is not lived")
 
 
+class Strict(Exact):
+    """Is bound by the disputed rules as well, and sends back what it was sent."""
+
+    name = "strict"
+    strict = True
+
+
 class Loose(Exact):
     """Promises the contract only."""
 

@@ -15,6 +15,7 @@ from crashtests.stories import (
     USER,
     Exact,
     Loose,
+    Strict,
     answer,
     ask,
     at,
@@ -254,6 +255,25 @@ def test_nothing_lost() -> None:
     assert ["life 2 began with a saved run and left nothing that can be loaded"] == broken(nothing)["NOTHING-LOST"]
 
 
+def test_nothing_lost_of_what_the_model_said() -> None:
+    """A turn goes back as it came, value for value, but for blank texts, which the API does not take back."""
+    thinking = {"type": "redacted_thinking", "data": "x"}
+    blank = {"type": "text", "text": " \n"}
+    said = [thinking, blank, *turn()["content"]]
+    for kept, holds in ((said, True), ([thinking, *said[2:]], True), (said[1:], False), ([*said[2:], thinking], False)):
+        end = whole()
+        end.messages[1] = {"role": "assistant", "content": kept}
+        answers = iter([said, CLOSING["content"]])
+        events = [
+            {**each, "content": next(answers)} if each["event"] == "answer" else each
+            for each in UNINTERRUPTED.lives[0].events
+        ]
+        found = evidence("v1 json marks [pay] end", replace(UNINTERRUPTED.lives[0], events=events, after=end))
+        says = [] if holds else [f"message 1 is not what the model said: {str(end.messages[1])[:160]}"]
+
+        assert says == broken(found, found, Strict()).get("NOTHING-LOST", [])
+
+
 def test_progress_to_the_end() -> None:
     """The last resume ends as the uninterrupted run does; what it says instead is quoted."""
     end = scene(USER, turn(), result(UNKNOWN, is_error=True), turns=1)
@@ -325,6 +345,20 @@ def test_same_end_of_what_is_counted() -> None:
         assert {"SAME-END": [f"at the end {name} is {value!r}, uninterrupted it is {was!r}"]} == broken(
             resumed(RECORDED, end=end)
         )
+
+
+def test_same_end_as_the_script_has_it() -> None:
+    """A count that is wrong without any kill is as wrong with one, and equal to it; the script knows better."""
+    others: dict[str, Any] = {"turns": 2, "tokens_used": 107, "answer": None}
+    for name, value in others.items():
+        end = replace(whole(), **{name: value})
+        found = evidence("v1 json marks [pay] end", replace(UNINTERRUPTED.lives[0], after=end))
+        was = getattr(whole(), name)
+
+        assert [f"even uninterrupted {name} is {value!r} at the end; by the script it is {was!r}"] == broken(
+            found, found
+        )["SAME-END"]
+        assert {} == broken(found, found, Loose())
 
 
 def test_same_end_of_what_was_said() -> None:

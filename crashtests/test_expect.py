@@ -141,7 +141,7 @@ def test_results() -> None:
 
 
 PROBLEMS = {
-    f"call {ID} was entered (begin) although its turn was never saved": [*ran(), at(SAVED)],
+    f"call {ID} was entered (begin) although its turn was never saved whole": [*ran(), at(SAVED)],
     "life 1 wrote effect.renamed with no call to settle": [at(SAVED), *ran(), at(RECORDED, RECORDED)],
     "life 1 wrote started.renamed with no call to settle": [at(MARKED, SAVED), *ran(), at(RECORDED)],
 }
@@ -153,6 +153,14 @@ def test_order_within_a_life() -> None:
         foretold = foretell(evidence("v1 json marks [pay] end", life(ask(1, USER), answer((ID, "pay")), story)))
 
         assert problem in foretold.problems
+
+
+def test_half_a_call_is_not_run() -> None:
+    """The calls of a response that was cut short are not run, even if they were saved."""
+    cut = {**answer((ID, "pay")), "stop_reason": "max_tokens"}
+    foretold = foretell(evidence("v1 json marks [!max_tokens pay] end", life(ask(1, USER), cut, at(SAVED), ran())))
+
+    assert f"call {ID} was entered (begin) although its turn was never saved whole" in foretold.problems
 
 
 def test_order_of_calls() -> None:

@@ -4,7 +4,7 @@ A tool's effect *is* a line in the log, appended through a file descriptor of th
 known however the process ended. Each line is a JSON object with the pid and the number of the life; `event` is one of
 
     ask      the model was asked: `ask` (count over all lives), `messages`, `broken` (rules the request breaks)
-    answer   it answered: `calls` ([id, tool] each), `stop_reason`
+    answer   it answered: `calls` ([id, tool] each), `stop_reason`, `content`
     begin    a tool was entered: `id`, `tool`
     effect   its effect happened: `id`
     end      it returned or raised: `id`, `raised`
