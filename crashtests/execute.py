@@ -7,6 +7,7 @@ life should be (it hangs, exits without a word, dies unasked) raises `SubjectFau
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -91,6 +92,7 @@ class Executor:
         self._cold_server = cold_server
         self._reuse = Reuse(server.root / "beginning")
         self._references: dict[Schedule, Evidence] = {}
+        self._accepted: defaultdict[str, set[str]] = defaultdict(set)
         self.subject = subject
         self.lives = 0
 
@@ -190,6 +192,8 @@ class Executor:
         life = LifeEvidence(number, run.resume, planned, death, events, before, run.scene, changed)
         self._check(run.schedule, life)
         run.add(life)
+        accepted = (event["digest"] for event in life.of("ask") if not event["broken"])
+        self._accepted[str(run.schedule.without_kills)].update(accepted)
 
     def _events(self, run: _Run, number: int, death: Death) -> list[Event]:
         """What the world logged in a life that has written only where it may."""
@@ -210,6 +214,7 @@ class Executor:
             "resume": run.resume,
             "run": str(run.directory),
             "log": "world.log" if number else "earlier.log",
+            "accepted": sorted(self._accepted[str(run.schedule.without_kills)]) if run.reuse else [],
             "kill": [planned.label, planned.n] if planned else None,
             "tools_end": run.tools_end,
             "cwd": str(run.directory),

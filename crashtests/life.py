@@ -4,7 +4,8 @@ It builds the world, the scripted model and the tools for its schedule, arms the
 to the subject, and logs how the subject says it ended. It imports neither pytest nor Hypothesis.
 
 A request is `{"schedule": line, "life": number, "resume": bool, "run": directory, "log": name, "tools_end": bool,
-"kill": [label, n] | null}`. `tools_end`: whether tools that end the process do so.
+"kill": [label, n] | null, "accepted": [digest]}`. `tools_end`: whether tools that end the process do so; `accepted`:
+see `ScriptedModel`.
 """
 
 from __future__ import annotations
@@ -55,7 +56,13 @@ def live(request: dict[str, Any]) -> int:
     points = _Points(request["kill"])
     world = World(run / request["log"], request["life"], points, tools_end=request["tools_end"])
     points.world = world
-    model = ScriptedModel(schedule, world, strict=_subject.strict, point=points if _subject.model_points else _ignore)
+    model = ScriptedModel(
+        schedule,
+        world,
+        strict=_subject.strict,
+        accepted=request["accepted"],
+        point=points if _subject.model_points else _ignore,
+    )
     life = Life(
         state_dir=run / "state",
         resume=request["resume"],
@@ -102,7 +109,14 @@ def _warm_up() -> None:
     for store in _subject.stores * _subject.warm_ups:
         with tempfile.TemporaryDirectory() as run:
             schedule = f"v1 {store} marks [thinking read put pay mail][ghost deny] end"
-            request = {"schedule": schedule, "life": 1, "run": run, "log": "world.log", "tools_end": False}
+            request = {
+                "schedule": schedule,
+                "life": 1,
+                "run": run,
+                "log": "world.log",
+                "tools_end": False,
+                "accepted": [],
+            }
             live(request | {"resume": False, "kill": None})
             live(request | {"resume": True, "life": 2, "kill": None})
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from crashtests.kinds import BLOCKS, FIRST_ASKS, PAUSE, TOOL_KINDS
-from crashtests.schedule import Schedule
+from crashtests.schedule import Kill, Schedule
 from crashtests.scripted import ScriptedModel
-from crashtests.world import WorldTool
+from crashtests.world import AFTER_EFFECT, BEFORE_EFFECT, WorldTool
 
 Status = Literal["done", "stopped", "refused", "missing", "raised"]
 
@@ -86,6 +86,8 @@ class Subject(ABC):
     """With started marks, without, or both, likewise."""
     understands: ClassVar[frozenset[str]] = frozenset((*TOOL_KINDS, *BLOCKS, *FIRST_ASKS, PAUSE))
     """The tools and blocks (kinds.py) that it is meant to take: the rest is not drawn, so not held against it."""
+    moments: ClassVar[tuple[Kill, ...]] = (Kill(BEFORE_EFFECT), Kill(AFTER_EFFECT))
+    """Where a first kill is worth a second one at every crash point of the resume."""
     model_points: ClassVar[bool] = True
     """Whether to pass the scripted model's crash points: not for a harness that has its own around each request."""
     warm_ups: ClassVar[int] = 0

@@ -14,8 +14,9 @@ from itertools import product
 
 from crashtests.evidence import Evidence, LifeEvidence
 from crashtests.kinds import SWEPT, TOOL_KINDS
-from crashtests.schedule import Schedule, Turn
+from crashtests.schedule import Kill, Schedule, Turn
 from crashtests.subject import Subject
+from crashtests.world import AFTER_EFFECT
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,8 @@ BOUNDS = {
         Bound(1, 1, 1),
         Bound(1, 2, 1, pairs=(3, 2, 1, 0)),
         Bound(2, 1, 1, pairs=(3, 2, 1, 0)),
-        # A second kill for each kill is dear, and the sqlite store has the fewest crash points.
-        Bound(1, 1, 2, pairs=(1, 3, 0, 2)),
+        # A second kill for each kill is dear, and sqlite has the fewest crash points; for json there is `_MOMENTS`.
+        Bound(1, 1, 2, pairs=(-1, -1, -2, -2)),
     ),
     "soak": (Bound(1, 2, 2), Bound(2, 2, 1)),
 }
@@ -56,12 +57,17 @@ _CORNERS = (
     Schedule((Turn(("pay",)),), over=True),
     Schedule((Turn(("pay",), ("!max_tokens",)),)),
     Schedule((Turn(("pay",), ("!max_tokens",)),), kills=(None,)),
+    Schedule((Turn(("read",)), Turn(("pay",), ("!max_tokens",))), kills=(Kill(AFTER_EFFECT),)),
     Schedule((Turn((), ("pause",)), Turn(("pay",)))),
     Schedule((Turn(("pay",)),), end="refusal"),
     Schedule((Turn(("ghost",)),)),
     Schedule((Turn(("guess",)),)),
     Schedule((Turn(("blind",)),)),
 )
+
+# Scripts that are killed at each of the subject's `moments`, and then, on the first of its stores, at every crash point
+# of the resume.
+_MOMENTS = (Schedule((Turn(("pay",)),)), Schedule((Turn(("mail",)),)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +92,9 @@ def tasks(subject: Subject, profile: str) -> list[Task]:
         bases = list(_options(corner, subject))
         for base in bases if profile == "soak" or corner.over or corner.kills else [bases[place % len(bases)]]:
             kills.setdefault(base, 1)
+    for script, moment in product(_MOMENTS, subject.moments):
+        if _understood(script, subject):
+            kills[replace(next(_options(script, subject)), kills=(moment,))] = 1
     return [Task(base, kills[base]) for base in sorted(kills, key=Schedule.size)]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from crashtests.schedule import Schedule
+from crashtests.schedule import Kill, Schedule
 from crashtests.scripted import ApiRefused, ScriptedModel
 from crashtests.subject import Ending, Life, Scene, Subject
 from crashtests.world import WorldTool
@@ -21,8 +21,22 @@ class Harness(Subject):
     stores = ("json", "sqlite")
     protocols = (True, False)
     settles_exactly = True
+    moments = tuple(
+        Kill(label)
+        for label in (
+            "before-model",
+            "after-save-a",
+            "before-effect",
+            "after-effect",
+            "after-effect-write",
+            "after-save-b",
+        )
+    )
     model_points = False
     warm_ups = 10
+
+    def __init__(self) -> None:
+        self._last: tuple[Path | None, Any] = (None, None)
 
     def labels(self, schedule: Schedule) -> Mapping[str, str]:
         from harness.crash import crash_points
@@ -65,6 +79,7 @@ class Harness(Subject):
 
     def scene(self, state_dir: Path) -> Scene | None:
         loaded = _read(state_dir)
+        self._last = (state_dir, loaded)
         if loaded is None:
             return None
         checkpoint, ledger = loaded
@@ -80,7 +95,8 @@ class Harness(Subject):
 
     def state_key(self, state_dir: Path) -> str | None:
         """Every file as it is, temporary ones too, but for the random run id; of a database, what is in it."""
-        loaded = _read(state_dir)
+        # The executor asks for the scene and then for the key of one moment, and reading a store takes its time.
+        loaded = self._last[1] if self._last[0] == state_dir else _read(state_dir)
         run_id = loaded[1].run_id if loaded else ""
         files = []
         for path in sorted(state_dir.rglob("*")):
