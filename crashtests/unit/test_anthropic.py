@@ -1,7 +1,8 @@
 """The SDK: a real `anthropic.Anthropic` over a transport in this process, its tools, and what our lists take from it.
 
-Everything that needs the SDK in the test process is in this file and the next, since importing it takes over a second;
-and it is imported only when one of them is run.
+Everything that needs the SDK in the test process is in the files named after it, since importing it takes over a
+second: they import it when a test is run, not when it is collected, and are neighbours at the head of the unit tests,
+where pytest-xdist deals out so many tests at a time that they all go to one worker.
 """
 
 from __future__ import annotations
