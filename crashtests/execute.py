@@ -273,14 +273,21 @@ def _is_final(life: LifeEvidence) -> bool:
 
 @contextmanager
 def executor(
-    spec: str = OURS, *, planted: dict[str, Any] | None = None, life_timeout_s: float = 10.0
+    spec: str = OURS,
+    *,
+    planted: dict[str, Any] | None = None,
+    life_timeout_s: float = 10.0,
+    warm_up: bool = True,
 ) -> Iterator[Executor]:
-    """An executor for the subject `spec`, perhaps with a planted bug. Raises `SubjectError`, `ForkServerError`."""
+    """An executor for the subject `spec`, perhaps with a planted bug. Raises `SubjectError`, `ForkServerError`.
+
+    `warm_up`: not worth its while for a few lives.
+    """
     subject = load_subject(spec)
-    setup = {"subject": spec, "planted": planted}
     with ExitStack() as servers:
 
         def serve(cold: bool) -> ForkServer:
+            setup = {"subject": spec, "planted": planted, "warm_up": warm_up and not cold}
             return servers.enter_context(ForkServer(_LIFE, life_timeout_s=life_timeout_s, setup=setup, cold=cold))
 
         yield Executor(serve(cold=False), cache(lambda: serve(cold=True)), subject)

@@ -46,7 +46,8 @@ def prepare(setup: dict[str, Any]) -> None:
     except Exception as error:
         message = f"subject {setup['subject']!r} cannot be prepared: {type(error).__name__}: {error}"
         raise TargetError(message) from error
-    _warm_up()
+    if setup["warm_up"]:
+        _warm_up()
 
 
 def live(request: dict[str, Any]) -> int:

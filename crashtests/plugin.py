@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 from crashtests.campaign import Campaign, Tally
 from crashtests.execute import OURS, executor
 from crashtests.failure import PROPERTY, smallest
+from crashtests.forkserver.client import ForkServerError
 from crashtests.schedule import ScheduleError, parse
 from crashtests.subject import SubjectError, load_subject
 from crashtests.summary import Session, gates, summary
@@ -37,9 +39,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--crash-minutes", type=float, default=10.0, metavar="M", help="budget of the soak's machine")
     group.addoption("--replay", metavar="SCHEDULE", help="run exactly this schedule and print its timeline")
     group.addoption("--subject", metavar="PATH.py:NAME", help="judge this crashtests.subject.Subject (default: ours)")
+    group.addoption("--slow", action="store_true", help="run the tests marked slow, and only those")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "slow: takes seconds and more; run by --slow, and by nothing else")
     config.stash[_TALLIES] = []
     config.stash[_BEGIN] = time.monotonic()
     if hasattr(config, "workerinput"):
@@ -79,8 +83,13 @@ def _wanted(module: str, config: pytest.Config) -> bool:
     return not config.option.subject or module in ("test_sweep", "test_machine")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Regressions first, unit tests last."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Slow tests by themselves; of the others regressions first, unit tests last."""
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    others = [item for item in items if item not in slow]
+    items[:], left_out = (slow, others) if config.option.slow else (others, slow)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
     rank = {name: place for place, name in enumerate(_ORDER)}
     items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))
 
@@ -88,7 +97,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def campaign(request: pytest.FixtureRequest) -> Iterator[Campaign]:
     """The campaign of this process against the chosen subject; its tally goes to the controller."""
-    with executor(request.config.option.subject or OURS) as execute:
+    with ExitStack() as stack:
+        try:
+            execute = stack.enter_context(executor(request.config.option.subject or OURS))
+        except (SubjectError, ForkServerError) as error:
+            pytest.fail(str(error), pytrace=False)
         running = Campaign(execute)
         yield running
         tally = running.tally.to_json()
@@ -121,6 +134,7 @@ def _cut(config: pytest.Config, exitstatus: int) -> str:
     """Why this session is a partial one, or nothing."""
     for name, given in (
         ("--replay", config.option.replay),
+        ("--slow", config.option.slow),
         ("-k", config.option.keyword),
         ("-m", config.option.markexpr),
         ("--deselect", config.option.deselect),

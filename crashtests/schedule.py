@@ -94,6 +94,11 @@ class Schedule:
         crashes = len(killed) + sum(TOOL_KINDS[call].ends is not None for call in calls)
         return (crashes, len(self.turns), len(calls), tools, odd, sum(kill.n for kill in killed), len(self.kills))
 
+    @property
+    def ending_calls(self) -> int:
+        """How many calls end their process."""
+        return sum(TOOL_KINDS[call].ends is not None for turn in self.turns for call in turn.calls)
+
     def tool_kinds(self) -> Iterator[str]:
         """The kinds that the script calls, each once."""
         yield from dict.fromkeys(call for turn in self.turns for call in turn.calls)

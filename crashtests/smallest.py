@@ -1,0 +1,122 @@
+"""Establish the smallest schedule that shows each planted bug, by going through all schedules in order of size.
+
+Nothing is drawn and nothing is shrunk: every schedule of the bound is executed, smallest first, until one breaks the
+bug's guarantee. The bound: without a death, up to 2 turns and 2 calls of any kind, or 1 call and one thing that is not
+plain (a store, the protocol, the end, a block ...); with one death anywhere, up to 2 turns and 1 call of any kind with
+one thing that is not plain, or 2 calls of the swept kinds; with two deaths anywhere, up to 2 turns and 1 call of the
+swept kinds. Takes minutes for a bug that needs two, seconds for most.
+
+Exit status: 0, all are as listed; 1, some are not; 2, there is no bug of that name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby, product
+
+from crashtests.bugs import BUGS
+from crashtests.contract import violations
+from crashtests.evidence import Evidence
+from crashtests.execute import Executor, SubjectFault, executor
+from crashtests.kinds import BLOCKS, ENDS, FIRST_ASKS, SWEPT, TOOL_KINDS
+from crashtests.schedule import PAUSED, Schedule, Turn
+from crashtests.shrink import order
+from crashtests.sweep import Task, sweep
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("names", metavar="BUG", nargs="*", help="the name of a planted bug (default: all)")
+    parser.epilog = (__doc__ or "").partition("\n\n")[2]
+
+
+def run(options: argparse.Namespace) -> int:
+    names = [bug.name for bug in BUGS]
+    if unknown := [name for name in options.names if name not in names]:
+        print(f"crashtests: there is no planted bug {unknown[0]!r}; there are: {', '.join(names)}", file=sys.stderr)
+        return 2
+    different = 0
+    for bug in BUGS:
+        if bug.name in (options.names or names):
+            with executor(planted=bug.planted) as execute:
+                found = smallest(execute, bug.guarantee)
+                lives = execute.lives
+            different += str(found) != bug.smallest
+            listed = "as listed" if str(found) == bug.smallest else f"LISTED AS {bug.smallest}"
+            print(
+                f"{bug.name}: {bug.guarantee}, {found or 'nothing in the bound'} ({listed}; {lives} lives)", flush=True
+            )
+    return 1 if different else 0
+
+
+def smallest(execute: Executor, guarantee: str) -> Schedule | None:
+    """The first schedule of the bound, in order of size, that breaks `guarantee`; None if none does.
+
+    Of schedules that are equal but for where they are killed, it is the one that is killed first.
+    """
+    for deaths, scripts in enumerate(_scripts_of_the_bound(execute)):
+        # A tool that ends the process is a death like a kill.
+        bases = [script for script in scripts if script.ending_calls <= deaths]
+        for _, group in groupby(sorted(bases, key=order), key=lambda base: base.size()[1:5]):
+            failing = [
+                (order(schedule), place, schedule)
+                for base in group
+                for place, schedule in enumerate(_failing(execute, base, deaths - base.ending_calls, guarantee))
+            ]
+            if failing:
+                return min(failing, key=lambda each: each[:2])[2]
+    return None
+
+
+def _failing(execute: Executor, base: Schedule, kills: int, guarantee: str) -> Iterator[Schedule]:
+    """The schedules with this script and so many kills that break the guarantee, those that are killed early first."""
+
+    def kill(base: Schedule, k: int) -> Evidence:
+        return execute.execute(base, kill_at=k)
+
+    try:
+        evidences = sweep(Task(base, kills), kill) if kills else iter([execute.execute(base)])
+        for evidence in evidences:
+            killed = sum(kill is not None for kill in evidence.schedule.kills)
+            if killed == kills:
+                found = violations(evidence, execute.reference(evidence.schedule), execute.subject)
+                if any(violation.guarantee == guarantee for violation in found):
+                    yield evidence.schedule
+    except SubjectFault:
+        return  # no schedule that can be judged is lost: faults are not what a planted bug is listed for
+
+
+def _scripts_of_the_bound(execute: Executor) -> Sequence[list[Schedule]]:
+    """Those that go without a death, those with one, and those with two."""
+    any_kind = list(TOOL_KINDS)
+    one_call, two_calls = list(_scripts(any_kind, 1)), list(_scripts(any_kind, 2))
+    not_plain = [other for script in one_call for other in _one_thing_more(script, execute)]
+    swept = list(_scripts(SWEPT, 2))
+    return (
+        [*two_calls, *not_plain],
+        [*one_call, *not_plain, *(script for script in swept if script not in one_call)],
+        list(_scripts(SWEPT, 1)),
+    )
+
+
+def _scripts(kinds: Sequence[str], calls_max: int) -> Iterator[Schedule]:
+    """Plain scripts of up to 2 turns with up to so many calls in all."""
+    turns = [PAUSED, *(Turn(calls) for n in range(1, calls_max + 1) for calls in product(kinds, repeat=n))]
+    for length in range(3):
+        for script in product(turns, repeat=length):
+            if sum(len(turn.calls) for turn in script) <= calls_max:
+                yield Schedule(script)
+
+
+def _one_thing_more(script: Schedule, execute: Executor) -> Iterator[Schedule]:
+    """The script with one thing that is not plain."""
+    yield from (replace(script, store=store) for store in execute.subject.stores if store != script.store)
+    yield from (replace(script, marks=marks) for marks in execute.subject.protocols if marks != script.marks)
+    yield replace(script, over=True)
+    yield from (replace(script, end=end) for end in ENDS if end != script.end)
+    for place, turn in enumerate(script.turns):
+        for word in (*BLOCKS, *FIRST_ASKS) if turn.calls else ():
+            other = Turn(turn.calls, (word,))
+            yield replace(script, turns=(*script.turns[:place], other, *script.turns[place + 1 :]))

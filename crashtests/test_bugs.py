@@ -1,0 +1,74 @@
+"""Planted bugs: every edit still fits; the campaign finds each, and shrinks it to the smallest schedule there is."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from crashtests.bugs import BUGS, PlantedBug, find
+from crashtests.campaign import Campaign
+from crashtests.contract import GUARANTEES, violations
+from crashtests.execute import executor
+from crashtests.failure import broken
+from crashtests.planted import PlantError
+from crashtests.schedule import parse
+
+TENTHS = 10
+
+
+def test_every_edit_fits() -> None:
+    """Each edit finds what it replaces exactly once, and what it makes of the module can still be compiled."""
+    unfit = []
+    for bug in BUGS:
+        spec = importlib.util.find_spec(bug.edit.module)
+        assert spec is not None
+        assert spec.origin is not None
+        try:
+            compile(bug.edit.apply(Path(spec.origin).read_text()), bug.name, "exec")
+        except (PlantError, SyntaxError) as error:
+            unfit.append(f"{bug.name}: {error}")
+
+    assert [] == unfit
+
+
+def test_every_row_is_whole() -> None:
+    """Names are there once, guarantees are the contract's, and the smallest schedules are written as they are read."""
+    assert len(BUGS) == len({bug.name for bug in BUGS})
+    assert set() == {bug.guarantee for bug in BUGS} - GUARANTEES.keys()
+    assert [] == [bug.name for bug in BUGS if bug.smallest != str(parse(bug.smallest).canonical())]
+    assert [] == [bug.name for bug in BUGS if not bug.why.endswith(".")]
+
+
+def test_a_tenth(request: pytest.FixtureRequest) -> None:
+    """In every session, other bugs in each: the smallest schedule shows the bug, and is what happens when it is run."""
+    rotation = request.config.option.crash_seed % TENTHS
+    unseen = []
+    for bug in BUGS[rotation::TENTHS]:
+        with executor(planted=bug.planted, warm_up=False) as execute:
+            evidence, found = Campaign(execute).check(parse(bug.smallest), "bugs")
+        if bug.guarantee not in {v.guarantee for v in found} or str(evidence.schedule) != bug.smallest:
+            unseen.append(bug.name)
+
+    assert [] == unseen
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_planted_bug(bug: PlantedBug) -> None:
+    """The campaign's own schedules find it, with the right guarantee; it shrinks to the smallest, which replays."""
+    with executor(planted=bug.planted) as execute:
+        found = find(Campaign(execute), bug)
+        assert found is not None
+        failure = broken(Campaign(execute), *found)
+        line = re.findall(r"^replay it: +pytest crashtests --replay '(.*)'$", failure.report, re.MULTILINE)
+        again = execute.again(parse(line[0]), cold=False)
+        once_more = violations(again, execute.reference(again.schedule), execute.subject)
+
+    assert bug.smallest == str(failure.schedule)
+    assert f"BROKEN    {bug.guarantee}: " in failure.report
+    assert [bug.smallest] == line
+    assert bug.smallest == str(again.schedule)
+    assert bug.guarantee in {violation.guarantee for violation in once_more}
