@@ -22,6 +22,9 @@ from crashtests.schedule import Schedule
 REPEAT_EVERY = 20
 COLD_EVERY = 200
 
+# Which part a schedule counts for that several have covered: the first of these, then any other.
+_PARTS = ("sweep", "regressions", "machine", "wire", "canary", "replay", "shrink")
+
 
 class Nondeterminism(AssertionError):
     """The same schedule gave two traces, so nothing that was seen of it can be trusted."""
@@ -39,15 +42,24 @@ class Tally:
     schedules: dict[str, dict[str, Any]] = field(default_factory=dict)
     rates: Counter[str] = field(default_factory=Counter)
 
+    def add(self, line: str, record: dict[str, Any]) -> None:
+        """Count a schedule. One that several parts have covered counts once, the same in whatever order they come."""
+        known = self.schedules.get(line, record)
+        first = min(known, record, key=lambda each: _rank(each["part"]))
+        self.schedules[line] = {**first, "overruns": max(known["overruns"], record["overruns"])}
+
     def merge(self, other: dict[str, Any]) -> None:
-        """Add what `to_json` of another tally gave. A schedule that the sweep reached stays the sweep's."""
+        """Add what `to_json` of another tally gave."""
         for line, record in other["schedules"].items():
-            if self.schedules.get(line, {"part": None})["part"] != "sweep":
-                self.schedules[line] = record
+            self.add(line, record)
         self.rates.update(other["rates"])
 
     def to_json(self) -> dict[str, Any]:
         return {"schedules": self.schedules, "rates": dict(self.rates)}
+
+
+def _rank(part: str) -> tuple[int, str]:
+    return _PARTS.index(part) if part in _PARTS else len(_PARTS), part
 
 
 class Campaign:
@@ -96,7 +108,8 @@ class Campaign:
 
     def _record(self, evidence: Evidence, part: str) -> None:
         line = str(evidence.schedule)
-        if self.tally.schedules.get(line, {"part": None})["part"] == "sweep":
+        known = self.tally.schedules.get(line)
+        if known is not None and known["overruns"] >= evidence.overruns and _rank(known["part"]) <= _rank(part):
             return
         store = evidence.schedule.store
         kills, passed = [], set()
@@ -106,13 +119,14 @@ class Campaign:
             if life.killed_at:
                 kills.append([store, life.killed_at.label, phase])
         rows = foretell(evidence).rows if self.executor.subject.settles_exactly else {}
-        self.tally.schedules[line] = {
+        record = {
             "part": part,
             "kills": kills,
             "passed": sorted(map(list, passed)),
             "rows": {row: count for row, count in rows.items() if count},
             "overruns": evidence.overruns,
         }
+        self.tally.add(line, record)
 
 
 def _compare_traces(first: Evidence, second: Evidence, what: str) -> None:
