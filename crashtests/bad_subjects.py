@@ -13,6 +13,7 @@ from typing import Any
 
 from crashtests.subject import Ending, Life, Subject
 from crashtests.subjects.naive import Naive
+from crashtests.subjects.ours import Harness
 
 
 class Hangs(Subject):
@@ -198,7 +199,45 @@ class LeavesAChild(Naive):
         return super().live(life)
 
 
+class InTurn(Subject):
+    """Each of the above in turn, by the tool that the script begins with: one process for all of them."""
+
+    name = "in turn"
+
+    def live(self, life: Life) -> Ending:
+        return IN_TURN[life.schedule.turns[0].calls[0]]().live(life)
+
+
+IN_TURN: dict[str, type[Subject]] = {
+    "read": Hangs,
+    "put": IgnoresSigterm,
+    "pay": Leaves,
+    "mail": LeavesAtOnce,
+    "guess": KillsItself,
+    "blind": Raises,
+    "deny": SaysNothing,
+    "bounce": SaysAnything,
+    "empty": DoesNothing,
+    "none": StopsShort,
+    "zero": FindsNothing,
+    "dict": NeedsMoreLater,
+    "bytes": WritesOutside,
+    "nan": WritesIntoTheLog,
+    "ghost": PrintsGarbage,
+    "big": LeavesAChild,
+}
+
+
 class NotOne:
     """No subject at all."""
 
     def __init__(self, *anything: Any) -> None: ...
+
+
+class ForgetsTheDisk(Harness):
+    """Our harness, but says of all states that they are alike."""
+
+    name = "forgets the disk"
+
+    def state_key(self, state_dir: Path) -> str | None:
+        return "as ever"

@@ -41,7 +41,7 @@ def with_evidence(line: str, subject: str, use: Callable[[Evidence, list[Violati
     """Execute and judge a line, and `use` what was found; what prevents that is said in a line on stderr."""
     try:
         schedule = parse(line)
-        with executor(subject) as execute:
+        with executor(subject, warm_up=False) as execute:
             evidence, violations = Campaign(execute).check(schedule, "replay")
     except (ScheduleError, SubjectError, ForkServerError) as error:
         return complain(str(error), USAGE)

@@ -77,7 +77,9 @@ def _failing(execute: Executor, base: Schedule, kills: int, guarantee: str) -> I
         return execute.execute(base, kill_at=k)
 
     try:
-        evidences = sweep(Task(base, kills), kill) if kills else iter([execute.execute(base)])
+        # Without a kill, and without a tool that ends the process, a run is the uninterrupted one.
+        alone = execute.execute if base.ending_calls else execute.reference
+        evidences = sweep(Task(base, kills), kill) if kills else iter([alone(base)])
         for evidence in evidences:
             killed = sum(kill is not None for kill in evidence.schedule.kills)
             if killed == kills:

@@ -6,18 +6,39 @@ and none is silent.
 
 from __future__ import annotations
 
+import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from crashtests.bad_subjects import (
+    IN_TURN,
+    DoesNothing,
+    FindsNothing,
+    Hangs,
+    IgnoresSigterm,
+    KillsItself,
+    Leaves,
+    LeavesAChild,
+    LeavesAtOnce,
+    NeedsMoreLater,
+    PrintsGarbage,
+    Raises,
+    SaysAnything,
+    SaysNothing,
+    StopsShort,
+    WritesIntoTheLog,
+    WritesOutside,
+)
 from crashtests.campaign import Campaign
 from crashtests.contract import Violation
-from crashtests.evidence import Evidence
+from crashtests.evidence import Evidence, trace
 from crashtests.execute import SubjectFault, executor
 from crashtests.forkserver.client import ForkServerError
-from crashtests.schedule import Schedule, parse
-from crashtests.subject import SubjectError, load_subject
+from crashtests.schedule import parse
+from crashtests.subject import Subject, SubjectError, load_subject
 
 LINE = "v1 json marks [pay] end"
 LIMIT_S = 0.2
@@ -29,50 +50,67 @@ def judge(name: str, line: str = LINE) -> tuple[Evidence, list[Violation]]:
         return Campaign(execute).check(parse(line), "bad days")
 
 
-FAULTS = {
-    "Hangs": "subject hangs: life 1 of schedule '{}' did not end within its time limit and was killed after 0.2 s",
-    "IgnoresSigterm": "subject ignores SIGTERM: life 1 of schedule '{}' did not end within its time limit",
-    "Leaves": "subject leaves: life 1 of schedule '{}' exited with status 0 without saying how it ended; it printed:\n"
-    "so long",
-    "LeavesAtOnce": "subject leaves at once: life 1 of schedule '{}' exited with status 3 without saying how it ended",
-    "KillsItself": "subject kills itself: life 1 of schedule '{}' died of signal 9 that no crash point announced",
-    "FindsNothing": "subject finds nothing: life 1 of schedule '{}' was a fresh start and said that there is nothing",
-    "WritesOutside": "subject writes outside: life 1 of schedule '{}' wrote outside its state directory: notes.txt",
-    "WritesIntoTheLog": "subject writes into the log: life 1 of schedule '{}' wrote into the world's log",
+@pytest.fixture(scope="module")
+def in_turn() -> Iterator[Campaign]:
+    """A campaign against all bad subjects in turn, chosen by the schedule."""
+    with executor("crashtests.bad_subjects:InTurn", life_timeout_s=LIMIT_S) as execute:
+        yield Campaign(execute)
+
+
+def line_for(subject: type[Subject]) -> str:
+    (kind,) = [kind for kind, each in IN_TURN.items() if each is subject]
+    return f"v1 json marks [{kind}] end"
+
+
+FAULTS: dict[type[Subject], str] = {
+    Hangs: "did not end within its time limit and was killed after 0.2 s",
+    IgnoresSigterm: "did not end within its time limit and was killed after 0.2 s",
+    Leaves: "exited with status 0 without saying how it ended; it printed:\nso long",
+    LeavesAtOnce: "exited with status 3 without saying how it ended",
+    KillsItself: "died of signal 9 that no crash point announced",
+    FindsNothing: "was a fresh start and said that there is nothing to resume",
+    WritesOutside: "wrote outside its state directory: notes.txt",
+    WritesIntoTheLog: "wrote into the world's log",
 }
 
 
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_life_that_cannot_be_judged(name: str) -> None:
+@pytest.mark.parametrize("subject", FAULTS)
+def test_a_life_that_cannot_be_judged(subject: type[Subject], in_turn: Campaign) -> None:
     """What is no ending at all is an error that names the subject, the life, the schedule and what happened."""
-    begin = time.monotonic()
+    begin, line = time.monotonic(), line_for(subject)
     with pytest.raises(SubjectFault) as fault:
-        judge(name)
+        in_turn.check(parse(line), "bad days")
 
-    assert str(fault.value).startswith(FAULTS[name].format(LINE))
+    assert str(fault.value).startswith(f"subject in turn: life 1 of schedule '{line}' {FAULTS[subject]}")
     assert "Traceback" not in str(fault.value)
     assert time.monotonic() - begin < 20  # a limit, not a measure: nothing hangs
 
 
-VERDICTS = {
-    "Raises": "HONEST-EXIT: life 1 did not say how it ended: LookupError: no such thing",
-    "NeedsMoreLater": "HONEST-EXIT: life 1 did not say how it ended: "
+def test_a_fault_names_the_subject() -> None:
+    """The error of a subject that is alone with the campaign bears its name."""
+    with pytest.raises(SubjectFault, match=f"^subject leaves: life 1 of schedule '{re.escape(LINE)}' exited"):
+        judge("Leaves")
+
+
+VERDICTS: dict[type[Subject], str] = {
+    Raises: "HONEST-EXIT: life 1 did not say how it ended: LookupError: no such thing",
+    NeedsMoreLater: "HONEST-EXIT: life 1 did not say how it ended: "
     "ModuleNotFoundError: No module named 'no_such_module'",
-    "SaysNothing": "HONEST-EXIT: life 1 did not say how it ended: "
+    SaysNothing: "HONEST-EXIT: life 1 did not say how it ended: "
     "TypeError: live() returned None, not an Ending with one of its statuses",
-    "SaysAnything": "HONEST-EXIT: life 1 did not say how it ended: "
+    SaysAnything: "HONEST-EXIT: life 1 did not say how it ended: "
     "TypeError: live() returned Ending(status='finished', reason='', told=''), not an Ending with one of its statuses",
-    "DoesNothing": "PROGRESS: even uninterrupted the model is asked 0 times; the script has more to say",
-    "StopsShort": "PROGRESS: even uninterrupted the run ends 'stopped', not 'done'",
+    DoesNothing: "PROGRESS: even uninterrupted the model is asked 0 times; the script has more to say",
+    StopsShort: "PROGRESS: even uninterrupted the run ends 'stopped', not 'done'",
 }
 
 
-@pytest.mark.parametrize("name", VERDICTS)
-def test_a_life_that_breaks_a_guarantee(name: str) -> None:
+@pytest.mark.parametrize("subject", VERDICTS)
+def test_a_life_that_breaks_a_guarantee(subject: type[Subject], in_turn: Campaign) -> None:
     """What is an ending, but no good one, breaks a guarantee, even where it ends the same without any kill."""
-    _, violations = judge(name)
+    _, violations = in_turn.check(parse(line_for(subject)), "bad days")
 
-    assert VERDICTS[name] in map(str, violations)
+    assert VERDICTS[subject] in map(str, violations)
 
 
 def test_an_exception_does_not_hide_what_the_life_did() -> None:
@@ -83,17 +121,17 @@ def test_an_exception_does_not_hide_what_the_life_did() -> None:
     assert "HONEST-EXIT" in {violation.guarantee for violation in violations}
 
 
-def test_garbage_in_the_output() -> None:
+def test_garbage_in_the_output(in_turn: Campaign) -> None:
     """What a life prints is of no meaning: neither bytes that are no text nor a kill that was not one."""
-    evidence, violations = judge("PrintsGarbage")
+    evidence, violations = in_turn.check(parse(line_for(PrintsGarbage)), "bad days")
 
     assert [] == violations
     assert None is evidence.last.killed_at
 
 
-def test_a_child_that_outlives_its_life() -> None:
+def test_a_child_that_outlives_its_life(in_turn: Campaign) -> None:
     """It is killed when its life has ended, and does no harm; the evidence counts it."""
-    evidence, violations = judge("LeavesAChild")
+    evidence, violations = in_turn.check(parse(line_for(LeavesAChild)), "bad days")
 
     assert [] == violations
     assert [1] == [life.death.survivors for life in evidence.lives]
@@ -132,12 +170,11 @@ def test_a_subject_that_exits_while_it_is_imported(tmp_path: Path) -> None:
         load_subject(f"{path}:Subject")
 
 
-def test_a_bad_life_ends_no_other() -> None:
-    """After a fault the same executor judges the next schedule as if nothing had been."""
-    plain: Schedule = parse(LINE)
-    with executor("crashtests.subjects.naive:Naive") as execute:
-        campaign = Campaign(execute)
-        first = campaign.check(parse(f"{LINE} > after-effect:1"), "bad days")[1]
-        again = campaign.check(plain, "bad days")[1]
+def test_a_bad_life_ends_no_other(in_turn: Campaign) -> None:
+    """After a fault the same process judges the next schedule as if nothing had been."""
+    good = parse(line_for(PrintsGarbage))
+    before = trace(in_turn.executor.execute(good))
+    with pytest.raises(SubjectFault):
+        in_turn.check(parse(line_for(KillsItself)), "bad days")
 
-    assert ("AT-MOST-ONCE", []) == (first[0].guarantee, again)
+    assert before == trace(in_turn.executor.execute(good))

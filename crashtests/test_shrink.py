@@ -1,0 +1,128 @@
+"""Shrinking, on a subject of thought: which candidates it tries, that it ends, and that it ends at the smallest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from crashtests.schedule import Kill, Schedule, parse
+from crashtests.shrink import order, shrink, simpler
+
+Breaks = Callable[[Schedule], bool]
+
+
+def points(schedule: Schedule) -> list[Kill]:
+    """What a life passes in thought: a request, then each call, then the save, turn by turn."""
+    passed: list[str] = []
+    for turn in schedule.turns:
+        passed.append("before-model")
+        passed += ["before-effect", "after-effect", "after-tool"] * len(turn.calls)
+        passed.append("after-save-b")
+    passed.append("before-model")
+    return [Kill(label, passed[: place + 1].count(label)) for place, label in enumerate(passed)]
+
+
+def shrunk(line: str, breaks: Breaks) -> str:
+    """What a line is shrunk to if exactly those schedules fail for which `breaks` holds."""
+    tried: list[Schedule] = []
+
+    def fails(candidate: Schedule) -> Schedule | None:
+        tried.append(candidate)
+        happened = replace(candidate, kills=tuple(kill for kill in candidate.kills if kill in points(candidate)))
+        return happened if breaks(happened) else None
+
+    def passes(schedule: Schedule, place: int) -> list[Kill]:
+        all_points, kill = points(schedule), schedule.kills[place]
+        return all_points[: all_points.index(kill) + 1] if kill in all_points else []
+
+    smallest = shrink(parse(line), fails, passes)
+    assert len(tried) < 2000
+    return str(smallest)
+
+
+def calls(schedule: Schedule) -> list[str]:
+    return [call for turn in schedule.turns for call in turn.calls]
+
+
+def labels(schedule: Schedule) -> set[str]:
+    return {kill.label for kill in schedule.kills if kill}
+
+
+BIG = (
+    "v1 sqlite no-marks over [thinking read pay][pause][text mail dict pay pay] refusal > after-effect:6 > after-tool:1"
+)
+
+
+def test_all_that_does_not_matter_goes() -> None:
+    """What fails whenever a pay is made and a process killed behind an effect is one turn, one call, one kill."""
+
+    def breaks(schedule: Schedule) -> bool:
+        return "pay" in calls(schedule) and "after-effect" in labels(schedule)
+
+    assert "v1 json marks [pay] end > after-effect:1" == shrunk(BIG, breaks)
+
+
+def test_what_matters_stays() -> None:
+    """Each thing that the failure needs is kept, and nothing else."""
+    needs: dict[str, Breaks] = {
+        "v1 sqlite marks end": lambda schedule: schedule.store == "sqlite",
+        "v1 json no-marks end": lambda schedule: not schedule.marks,
+        "v1 json marks over end": lambda schedule: schedule.over,
+        "v1 json marks refusal": lambda schedule: schedule.end == "refusal",
+        "v1 json marks [dict] end": lambda schedule: "dict" in calls(schedule),
+        "v1 json marks [pause] end": lambda schedule: any(not turn.calls for turn in schedule.turns),
+        "v1 json marks [text read] end": lambda schedule: any("text" in turn.beside for turn in schedule.turns),
+        "v1 json marks [pay pay] end": lambda schedule: calls(schedule).count("pay") > 1,
+        "v1 json marks [read][read] end": lambda schedule: sum(bool(turn.calls) for turn in schedule.turns) > 1,
+        "v1 json marks [pay] end > after-effect:1 > after-tool:1": lambda schedule: (
+            {"after-effect", "after-tool"} <= labels(schedule) and "pay" in calls(schedule)
+        ),
+    }
+
+    assert list(needs) == [shrunk(BIG, breaks) for breaks in needs.values()]
+
+
+def test_a_kill_goes_to_the_earliest_point() -> None:
+    """Where any crash point will do, it is the first that the life passes; labels have no order of their own."""
+
+    def anywhere(schedule: Schedule) -> bool:
+        return "pay" in calls(schedule) and bool(labels(schedule))
+
+    def behind_the_effect(schedule: Schedule) -> bool:
+        return bool(labels(schedule) & {"after-save-b", "after-tool", "after-effect"}) and "pay" in calls(schedule)
+
+    assert "v1 json marks [pay] end > before-model:1" == shrunk("v1 json marks [pay] end > after-save-b:1", anywhere)
+    assert "v1 json marks [pay] end > after-effect:1" == shrunk(
+        "v1 json marks [pay] end > after-save-b:1", behind_the_effect
+    )
+
+
+def test_what_happens_may_be_simpler_than_what_was_planned() -> None:
+    """A candidate whose kill is never reached has happened without it, and that is what counts."""
+    assert "v1 json marks end" == shrunk("v1 json marks [pay] end > after-effect:1", lambda schedule: True)
+
+
+def test_it_ends_where_what_happens_is_larger() -> None:
+    """A subject that does something larger than was planned cannot lead the search in a circle."""
+    large = parse(BIG)
+
+    assert large == shrink(large, lambda candidate: large, lambda schedule, place: [Kill("before-model")])
+
+
+def test_nothing_smaller_fails() -> None:
+    """What cannot be made simpler is returned as it is."""
+    assert BIG == shrunk(BIG, lambda schedule: str(schedule) == BIG)
+
+
+def test_candidates() -> None:
+    """Every candidate can be written and read, so it can be executed and replayed."""
+    candidates = set(simpler(parse(BIG)))
+
+    assert candidates == {parse(str(candidate)) for candidate in candidates}
+
+
+def test_order_tells_all_apart() -> None:
+    """Two schedules that are equal in order differ at most in the labels of their kills."""
+    candidates = {replace(each, kills=()) for each in simpler(parse(BIG))}
+
+    assert len(candidates) == len({order(each) for each in candidates})
