@@ -3,14 +3,16 @@
 A script is run and killed at the 1st, 2nd, 3rd ... crash point it passes, until a life gets through without being
 hit: that the loop ends is the proof that nothing was skipped. For two kills, the same is done again inside the resume
 of each that left a state of its own: kills that leave the same bytes and the same world are followed once. The bound
-is data; the number of kills it needs is counted a second time from what unkilled lives pass.
+is data; the number of kills it needs is counted a second time from what unkilled lives pass. A script is killed from
+where it begins to differ from a simpler one: before that, it is that one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import product, takewhile
+from operator import eq
 
 from crashtests.evidence import Evidence, LifeEvidence
 from crashtests.kinds import SWEPT, TOOL_KINDS
@@ -49,6 +51,8 @@ BOUNDS = {
         Bound(1, 1, 2, pairs=(-1, -1, -2, -2)),
     ),
     "soak": (Bound(1, 2, 2), Bound(2, 2, 1)),
+    # For tests of sessions: too small to meet the gates.
+    "probe": (Bound(1, 1, 1, pairs=(0, 3)),),
 }
 
 # What the scripts of a bound do not reach: a run over an earlier one, a response that is cut, a paused turn, a refusal,
@@ -70,12 +74,21 @@ _CORNERS = (
 _MOMENTS = (Schedule((Turn(("pay",)),)), Schedule((Turn(("mail",)),)))
 
 
+# A place in a life that none gets to.
+_NEVER = 10**9
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A schedule without its last kills, which the sweep adds at every place: `kills` of them."""
+    """A schedule without its last kills, which the sweep adds at every place: `kills` of them.
+
+    `from_answer`: the first place is where the model gives this answer. Until then no harness can tell the script from
+    a simpler one that is swept with the same options, so a kill leaves what it leaves there. 0: from the beginning.
+    """
 
     base: Schedule
     kills: int
+    from_answer: int = 0
 
 
 def tasks(subject: Subject, profile: str) -> list[Task]:
@@ -88,6 +101,8 @@ def tasks(subject: Subject, profile: str) -> list[Task]:
                 bases = [bases[bound.pairs[place % len(bound.pairs)] % len(bases)]]
             for base in bases:
                 kills[base] = max(kills.get(base, 0), bound.kills)
+    if profile == "probe":
+        return [Task(base, kills[base]) for base in sorted(kills, key=Schedule.size)]
     for place, corner in enumerate(corner for corner in _CORNERS if _understood(corner, subject)):
         bases = list(_options(corner, subject))
         for base in bases if profile == "soak" or corner.over or corner.kills else [bases[place % len(bases)]]:
@@ -95,7 +110,20 @@ def tasks(subject: Subject, profile: str) -> list[Task]:
     for script, moment in product(_MOMENTS, subject.moments):
         if _understood(script, subject):
             kills[replace(next(_options(script, subject)), kills=(moment,))] = 1
-    return [Task(base, kills[base]) for base in sorted(kills, key=Schedule.size)]
+    swept: list[Task] = []
+    for base in sorted(kills, key=Schedule.size):
+        swept.append(Task(base, kills[base], _differs_at(base, swept) if kills[base] == 1 else 0))
+    return swept
+
+
+def _differs_at(base: Schedule, swept: Sequence[Task]) -> int:
+    """The first answer of the model in which `base` differs from what is swept already with the same options."""
+    plain = Schedule((), store=base.store, marks=base.marks)
+    simpler = [task.base.turns for task in swept if replace(task.base, turns=(), end=plain.end) == plain]
+    if not simpler or replace(base, turns=(), end=plain.end) != plain:
+        return 0
+    shared = (len(list(takewhile(bool, map(eq, base.turns, turns)))) for turns in simpler)
+    return max(shared) + 1
 
 
 def _scripts(bound: Bound, kinds: Sequence[str]) -> Iterator[tuple[Turn, ...]]:
@@ -121,7 +149,7 @@ def sweep(task: Task, execute: Callable[[Schedule, int], Evidence]) -> Iterator[
     place = len(task.base.kills)
     passed: int | None = None
     branches: set[Hashable] = set()
-    k = 0
+    k = first = _passed_before(task.from_answer, _life(execute(task.base, _NEVER), place)) if task.from_answer else 0
     while passed is None:
         k += 1
         evidence = execute(task.base, k)
@@ -134,14 +162,24 @@ def sweep(task: Task, execute: Callable[[Schedule, int], Evidence]) -> Iterator[
         else:
             passed = points_passed(life)
     if k - 1 != passed:
-        raise AssertionError(
-            f"'{task.base}': {k - 1} kills, but a life that is left alone passes {passed} crash points"
-        )
+        kills = f"{k - 1 - first} kills after the first {first} crash points"
+        raise AssertionError(f"'{task.base}': {kills}, but a life that is left alone passes {passed}")
 
 
 def _life(evidence: Evidence, place: int) -> LifeEvidence:
     """The life that a kill at `place` would hit: lives that found nothing to resume are not counted."""
     return [life for life in evidence.lives if life.status != "missing"][place]
+
+
+def _passed_before(answer: int, life: LifeEvidence) -> int:
+    """How many crash points a life passed before the model gave this answer, counted from 1."""
+    passed = 0
+    for event in life.events:
+        passed += len(event["labels"]) if event["event"] == "at" else 0
+        answer -= event["event"] == "answer"
+        if not answer:
+            break
+    return passed
 
 
 def points_passed(life: LifeEvidence) -> int:

@@ -13,7 +13,7 @@ from crashtests.machine import run_shard
 from crashtests.schedule import Schedule
 
 SHARDS = 8
-SCHEDULES_PER_SHARD = 40
+SCHEDULES_PER_SHARD = {"default": 40, "soak": 40, "probe": 4}
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))
@@ -35,7 +35,7 @@ def test_machine(
     while rounds == 0 or (options.crash_profile == "soak" and time.monotonic() < end):
         number = (options.crash_seed * SHARDS + shard) * 1_000_003 + rounds
         with reported(record_property):
-            run_shard(judge, subject, seed_number=number, schedules=SCHEDULES_PER_SHARD)
+            run_shard(judge, subject, seed_number=number, schedules=SCHEDULES_PER_SHARD[options.crash_profile])
         rounds += 1
 
     assert rounds > 0

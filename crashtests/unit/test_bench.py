@@ -54,6 +54,7 @@ def test_a_promise_that_is_not_held_shows(monkeypatch: pytest.MonkeyPatch, capsy
     missed = replace(held, cost_ms=1.6)
     for name in ("sqlite_growth", "campaign_turn"):
         monkeypatch.setattr(bench, name, lambda directory: replace(held, ratio_max=None))
+    monkeypatch.setattr(bench, "campaign_life", lambda directory: [])
 
     for rows, status, word in (([held], 0, "<= 1.5x  ok"), ([held, missed], 1, "MISSED")):
         monkeypatch.setattr(bench, "json_against_floor", lambda directory, rows=rows: rows)
