@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from crashtests.schedule import Schedule
 from crashtests.subject import Ending, Life, Subject
 from crashtests.subjects.naive import Naive
 from crashtests.subjects.ours import Harness
@@ -241,3 +243,12 @@ class ForgetsTheDisk(Harness):
 
     def state_key(self, state_dir: Path) -> str | None:
         return "as ever"
+
+
+class Boasts(Harness):
+    """Our harness, but lists a crash point that it does not have."""
+
+    name = "boasts"
+
+    def labels(self, schedule: Schedule) -> Mapping[str, str]:
+        return {**super().labels(schedule), "nowhere": "a moment that never comes"}

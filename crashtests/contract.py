@@ -14,7 +14,7 @@ from typing import Any
 
 from crashtests.evidence import Evidence
 from crashtests.expect import UNKNOWN_SAYS, Foretold, foretell, shown_results
-from crashtests.kinds import ENDS, TOOL_KINDS
+from crashtests.kinds import ENDS, FIRST_ASKS, TOOL_KINDS
 from crashtests.schedule import PAUSED
 from crashtests.scripted import ANSWER, usage
 from crashtests.subject import Scene, Subject
@@ -144,6 +144,9 @@ def progress(case: Case) -> Iterator[str]:
         yield f"even uninterrupted the run ends '{reference.last.status}', not 'done'"
     if reference.count("ask") <= len(script.turns):
         yield f"even uninterrupted the model is asked {reference.count('ask')} times; the script has more to say"
+    cut = sum(word in FIRST_ASKS for turn in script.turns for word in turn.beside)
+    if case.foretold is not None and reference.count("ask") > len(script.turns) + 1 + cut:
+        yield f"even uninterrupted the model is asked {reference.count('ask')} times, after it has said its last word"
     if evidence.last.status != reference.last.status:
         reason = (evidence.last.ending or {}).get("reason", "")
         yield f"the last life ended '{evidence.last.status}' ({reason}), uninterrupted it is '{reference.last.status}'"

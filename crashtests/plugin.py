@@ -23,6 +23,7 @@ from crashtests.forkserver.client import ForkServerError
 from crashtests.schedule import ScheduleError, parse
 from crashtests.subject import SubjectError, load_subject
 from crashtests.summary import Session, gates, summary
+from crashtests.sweep import BOUNDS
 
 # Tests that judge a subject, in the order in which they run; all others are unit tests and run last.
 _ORDER = ("test_regressions", "test_canary", "test_sweep", "test_machine", "test_wire")
@@ -35,7 +36,7 @@ _CUT = pytest.StashKey[str]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("crashtests", "crash campaign")
     group.addoption("--crash-seed", type=int, metavar="N", help="session seed of the machine (default: a fresh one)")
-    group.addoption("--crash-profile", choices=["default", "soak"], default="default", help="default: the minute")
+    group.addoption("--crash-profile", choices=[*BOUNDS], default="default", help="default: the minute")
     group.addoption("--crash-minutes", type=float, default=10.0, metavar="M", help="budget of the soak's machine")
     group.addoption("--replay", metavar="SCHEDULE", help="run exactly this schedule and print its timeline")
     group.addoption("--subject", metavar="PATH.py:NAME", help="judge this crashtests.subject.Subject (default: ours)")

@@ -77,8 +77,8 @@ def _failing(execute: Executor, base: Schedule, kills: int, guarantee: str) -> I
         return execute.execute(base, kill_at=k)
 
     try:
-        # Without a kill, and without a tool that ends the process, a run is the uninterrupted one.
-        alone = execute.execute if base.ending_calls else execute.reference
+        # Without a kill, an earlier run, or a tool that ends the process, a run is the uninterrupted one.
+        alone = execute.execute if base.ending_calls or base.over else execute.reference
         evidences = sweep(Task(base, kills), kill) if kills else iter([alone(base)])
         for evidence in evidences:
             killed = sum(kill is not None for kill in evidence.schedule.kills)

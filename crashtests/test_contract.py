@@ -327,6 +327,17 @@ def test_progress_is_not_asked_of_a_refusal() -> None:
     assert "PROGRESS" not in broken(found, found)
 
 
+def test_progress_stops_at_the_last_word() -> None:
+    """A run whose model has refused is not asked again by a harness that promises the table; another may ask."""
+    refused = [ask(1, USER), answer((ID, "pay")), ask(2, USER), answer(), ending("stopped", "the model refused")]
+    again = [ask(3, USER), answer(), ending("stopped", "the model refused")]
+    found = evidence("v1 json marks [pay] refusal", life(refused, after=scene(USER)), life(again, after=scene(USER)))
+
+    says = "even uninterrupted the model is asked 3 times, after it has said its last word"
+    assert [says] == broken(found, found)["PROGRESS"]
+    assert "PROGRESS" not in broken(found, found, Loose())
+
+
 def test_progress_to_the_end_of_the_script() -> None:
     """A run that ends before the model has said its last word is not done."""
     short = evidence("v1 json marks [pay] end", life(ask(1, USER), answer((ID, "pay")), ending(), after=whole()))
