@@ -97,10 +97,14 @@ class Evidence:
         )
 
     def points(self, place: int) -> list[Kill]:
-        """The crash points that the life at `place` in the plan passed, in order, each with its count."""
+        """The crash points that the life at `place` in the plan passed, in order, each with its count.
+
+        None if there was no such life.
+        """
         passes: Counter[str] = Counter()
         points = []
-        for label in [life for life in self.lives if life.status != "missing"][place].passed:
+        in_plan = [life for life in self.lives if life.status != "missing"]
+        for label in in_plan[place].passed if place < len(in_plan) else ():
             passes[label] += 1
             points.append(Kill(label, passes[label]))
         return points

@@ -45,7 +45,10 @@ def broken(
         return evidence.schedule if any(v.guarantee == guarantee for v in found) else None
 
     def passes(schedule: Schedule, place: int) -> list[Kill]:
-        return campaign.check(schedule, "shrink")[0].points(place)
+        try:
+            return campaign.check(schedule, "shrink")[0].points(place)
+        except SubjectFault:
+            return []
 
     happened = campaign.check(failing, "shrink")[0].schedule  # with real labels in place of `any`
     evidence, found = campaign.check(shrink(happened, fails, passes), "shrink")

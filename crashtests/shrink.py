@@ -2,18 +2,19 @@
 
 Greedy descent: of all schedules one step simpler, the first that still fails is taken, until none does. "Simpler" is
 `order`: fewest kills, then turns, then calls, then simplest tools. Since an edit of the script moves the passes of a
-crash point, the n of each kill is tried lower as well. At the end each kill is moved to the earliest crash point of its
-life that will do, so that of many schedules of one size it is always the same that remains. Results are remembered
-(campaign.py), so it costs little.
+crash point, the n of each kill is tried lower as well. Where no step leads on, detours do: one kill less in exchange
+for another kind of call or for one call more, and the plain store, whose crash points bear other names. At the end
+each kill is moved to the earliest crash point of its life that will do, so that of many schedules of one size it is
+always the same that remains. Results are remembered (campaign.py), so it costs little.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from crashtests.kinds import BLOCKS, ENDS, FIRST_ASKS, TOOL_KINDS
-from crashtests.schedule import STORES, Kill, Schedule, Turn
+from crashtests.schedule import CALLS_MAX, PAUSED, STORES, Kill, Schedule, Turn
 
 Fails = Callable[[Schedule], Schedule | None]
 Passes = Callable[[Schedule, int], Sequence[Kill]]
@@ -41,15 +42,19 @@ def shrink(schedule: Schedule, fails: Fails, passes: Passes) -> Schedule:
     else None. `passes(schedule, place)` are the crash points that the life at `place` passes up to its kill, in order.
     """
     while True:
-        smaller = _smaller(schedule, fails) or _earlier(schedule, fails, passes)
+        smaller = (
+            _smaller(schedule, simpler(schedule), fails)
+            or _smaller(schedule, _detours(schedule, passes), fails)
+            or _earlier(schedule, fails, passes)
+        )
         if smaller is None:
             return schedule
         schedule = smaller
 
 
-def _smaller(schedule: Schedule, fails: Fails) -> Schedule | None:
-    """The first schedule one step simpler that fails. What happened may differ from what was planned, and counts."""
-    for candidate in sorted(set(simpler(schedule)), key=lambda candidate: (order(candidate), str(candidate))):
+def _smaller(schedule: Schedule, candidates: Iterable[Schedule], fails: Fails) -> Schedule | None:
+    """The simplest candidate that fails. What happened may differ from what was planned, and is what counts."""
+    for candidate in sorted(set(candidates), key=lambda candidate: (order(candidate), str(candidate))):
         if order(candidate) < order(schedule):
             failed = fails(candidate)
             # Only if what happened is simpler, too: else there would be no end.
@@ -71,6 +76,39 @@ def _earlier(schedule: Schedule, fails: Fails, passes: Passes) -> Schedule | Non
     return None
 
 
+def _detours(schedule: Schedule, passes: Passes) -> Iterator[Schedule]:
+    """Schedules that are simpler by more than one step, none of which need be: a step between may not fail."""
+    for place in range(len(schedule.kills)):
+        fewer = replace(schedule, kills=schedule.kills[:place] + schedule.kills[place + 1 :])
+        for number, turn in enumerate(schedule.turns):
+            for at, call in enumerate(turn.calls):
+                for others in ((call, call), *((kind,) for kind in TOOL_KINDS)):
+                    calls = (*turn.calls[:at], *others, *turn.calls[at + 1 :])
+                    if len(calls) <= CALLS_MAX:
+                        yield _with_turns(fewer, number, Turn(calls, turn.beside))
+    if schedule.store != STORES[0]:
+        yield from _renamed(replace(schedule, store=STORES[0]), passes, 0)
+
+
+def _renamed(schedule: Schedule, passes: Passes, place: int) -> Iterator[Schedule]:
+    """The schedule with each kill at any stage of the write that it was in, as this store names them."""
+    if place == len(schedule.kills):
+        yield schedule
+        return
+    kill = schedule.kills[place]
+    before, after = schedule.kills[:place], schedule.kills[place + 1 :]
+    likely: list[Kill | None] = [kill]
+    if kill is not None:
+        points = passes(replace(schedule, kills=before), place)
+        likely = [point for point in points if _same_moment(point, kill)] or likely
+    for point in likely:
+        yield from _renamed(replace(schedule, kills=(*before, point, *after)), passes, place + 1)
+
+
+def _same_moment(point: Kill, kill: Kill) -> bool:
+    return point.n == kill.n and point.label.partition(".")[0] == kill.label.partition(".")[0]
+
+
 def simpler(schedule: Schedule) -> Iterator[Schedule]:
     """Schedules one step simpler, each also with earlier passes of its kills."""
     for edited in _edits(schedule):
@@ -85,6 +123,7 @@ def _edits(schedule: Schedule) -> Iterator[Schedule]:
         yield replace(schedule, **{name: plain})  # type: ignore[arg-type]  # one field each
     for place, turn in enumerate(schedule.turns):
         yield _with_turns(schedule, place)
+        yield _with_turns(schedule, place, PAUSED)
         for at in range(len(turn.calls)):
             if len(turn.calls) > 1:
                 yield _with_turns(schedule, place, Turn(turn.calls[:at] + turn.calls[at + 1 :], turn.beside))

@@ -17,6 +17,7 @@ def points(schedule: Schedule) -> list[Kill]:
     for turn in schedule.turns:
         passed.append("before-model")
         passed += ["before-effect", "after-effect", "after-tool"] * len(turn.calls)
+        passed += ["save.after-commit"] if schedule.store == "sqlite" else ["save.written", "save.renamed"]
         passed.append("after-save-b")
     passed.append("before-model")
     return [Kill(label, passed[: place + 1].count(label)) for place, label in enumerate(passed)]
@@ -32,8 +33,9 @@ def shrunk(line: str, breaks: Breaks) -> str:
         return happened if breaks(happened) else None
 
     def passes(schedule: Schedule, place: int) -> list[Kill]:
-        all_points, kill = points(schedule), schedule.kills[place]
-        return all_points[: all_points.index(kill) + 1] if kill in all_points else []
+        all_points = points(schedule)
+        kill = schedule.kills[place] if place < len(schedule.kills) else None
+        return all_points[: all_points.index(kill) + 1] if kill in all_points else all_points
 
     smallest = shrink(parse(line), fails, passes)
     assert len(tried) < 2000
@@ -95,6 +97,36 @@ def test_a_kill_goes_to_the_earliest_point() -> None:
     assert "v1 json marks [pay] end > after-effect:1" == shrunk(
         "v1 json marks [pay] end > after-save-b:1", behind_the_effect
     )
+
+
+def test_one_kill_less_for_another_kind() -> None:
+    """What two kills show of one tool, and one kill of another, is shown with one kill; no step between them fails."""
+
+    def breaks(schedule: Schedule) -> bool:
+        kills = len(schedule.kills)
+        return (kills >= 2 and "pay" in calls(schedule)) or (kills >= 1 and "ghost" in calls(schedule))
+
+    line = "v1 json marks [pay] end > after-effect:1 > after-tool:1"
+    assert "v1 json marks [ghost] end > before-model:1" == shrunk(line, breaks)
+
+
+def test_one_kill_less_for_one_call_more() -> None:
+    """What a kill shows of one call, and two calls show without any, is shown without any."""
+
+    def breaks(schedule: Schedule) -> bool:
+        return (bool(schedule.kills) and "pay" in calls(schedule)) or calls(schedule).count("pay") == 2
+
+    assert "v1 json marks [pay pay] end" == shrunk("v1 json marks [pay] end > after-effect:1", breaks)
+
+
+def test_a_store_that_names_its_crash_points_otherwise() -> None:
+    """A kill in a write is taken to the same write of the plain store, under the name that its stages have there."""
+
+    def breaks(schedule: Schedule) -> bool:
+        return {"save.after-commit", "save.renamed"} & labels(schedule) != set() and len(schedule.kills) == 2
+
+    line = "v1 sqlite marks [pay] end > before-model:1 > save.after-commit:1"
+    assert "v1 json marks [pause] end > before-model:1 > save.renamed:1" == shrunk(line, breaks)
 
 
 def test_what_happens_may_be_simpler_than_what_was_planned() -> None:
