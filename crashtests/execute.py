@@ -7,6 +7,7 @@ life should be (it hangs, exits without a word, dies unasked) raises `SubjectFau
 
 from __future__ import annotations
 
+import shutil
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -161,11 +162,18 @@ class Executor:
             self._start_earlier_run(run)
 
     def _start_earlier_run(self, run: _Run) -> None:
-        """Leave an unfinished run of another script in the state directory, for this one to be started over."""
-        earlier = replace(run, schedule=replace(_EARLIER, store=run.schedule.store, marks=run.schedule.marks))
-        death = self._run_life(earlier, 0, _EARLIER_KILL)
-        if not death.killed:
-            raise SubjectFault(self.subject.name, run.schedule, 0, f"was not killed at {_EARLIER_KILL}", death.output)
+        """Leave an unfinished run of another script in the state directory, for this one to be started over.
+
+        It is lived once for each pair of options and copied from then on.
+        """
+        schedule = replace(_EARLIER, store=run.schedule.store, marks=run.schedule.marks)
+        kept = run.server.root / f"earlier-{run.schedule.store}-{run.schedule.marks}"
+        if not kept.exists():
+            death = self._run_life(replace(run, schedule=schedule), 0, _EARLIER_KILL)
+            if not death.killed:
+                raise SubjectFault(self.subject.name, schedule, 0, f"was not killed at {_EARLIER_KILL}", death.output)
+            shutil.copytree(run.directory, kept)
+        shutil.copytree(kept, run.directory, dirs_exist_ok=True)
 
     def _key(self, run: _Run) -> Hashable | None:
         """What the rest of this run depends on, once all planned kills are behind it; None if it cannot be told."""

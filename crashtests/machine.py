@@ -19,8 +19,8 @@ from crashtests.schedule import Kill, Schedule, Turn
 from crashtests.subject import Subject
 
 TURNS_MAX = 4
-KILLS_MAX = 4
-STEPS_MAX = 10
+KILLS_MAX = 3
+STEPS_MAX = 8
 
 
 def run_shard(judge: Callable[[Schedule], None], subject: Subject, *, seed_number: int, schedules: int) -> None:

@@ -9,10 +9,9 @@ where it begins to differ from a simpler one: before that, it is that one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product, takewhile
-from operator import eq
+from itertools import product
 
 from crashtests.evidence import Evidence, LifeEvidence
 from crashtests.kinds import SWEPT, TOOL_KINDS
@@ -105,25 +104,27 @@ def tasks(subject: Subject, profile: str) -> list[Task]:
         return [Task(base, kills[base]) for base in sorted(kills, key=Schedule.size)]
     for place, corner in enumerate(corner for corner in _CORNERS if _understood(corner, subject)):
         bases = list(_options(corner, subject))
-        for base in bases if profile == "soak" or corner.over or corner.kills else [bases[place % len(bases)]]:
-            kills.setdefault(base, 1)
+        if profile != "soak":
+            # With writes of their own, or after a kill: on each store. The rest takes options in turn.
+            each_store = [base for base in bases if base.marks == bases[0].marks]
+            own_writes = corner.over or corner.kills or any("!max_tokens" in turn.beside for turn in corner.turns)
+            bases = each_store if own_writes else [bases[place % len(bases)]]
+        kills.update({base: kills.get(base, 1) for base in bases})
     for script, moment in product(_MOMENTS, subject.moments):
         if _understood(script, subject):
             kills[replace(next(_options(script, subject)), kills=(moment,))] = 1
-    swept: list[Task] = []
+    return list(_tasks(kills))
+
+
+def _tasks(kills: Mapping[Schedule, int]) -> Iterator[Task]:
+    """A task for each base, smallest first, with the answer in which it differs from all before it."""
+    swept: set[Schedule] = set()
     for base in sorted(kills, key=Schedule.size):
-        swept.append(Task(base, kills[base], _differs_at(base, swept) if kills[base] == 1 else 0))
-    return swept
-
-
-def _differs_at(base: Schedule, swept: Sequence[Task]) -> int:
-    """The first answer of the model in which `base` differs from what is swept already with the same options."""
-    plain = Schedule((), store=base.store, marks=base.marks)
-    simpler = [task.base.turns for task in swept if replace(task.base, turns=(), end=plain.end) == plain]
-    if not simpler or replace(base, turns=(), end=plain.end) != plain:
-        return 0
-    shared = (len(list(takewhile(bool, map(eq, base.turns, turns)))) for turns in simpler)
-    return max(shared) + 1
+        starts = [replace(base, turns=base.turns[:n], end="end") for n in range(len(base.turns) + 1)]
+        shared = [n for n, start in enumerate(starts) if start in swept]
+        yield Task(base, kills[base], max(shared) + 1 if shared and kills[base] == 1 and not base.kills else 0)
+        if not base.kills:
+            swept.update(starts)
 
 
 def _scripts(bound: Bound, kinds: Sequence[str]) -> Iterator[tuple[Turn, ...]]:

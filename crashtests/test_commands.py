@@ -10,6 +10,9 @@ from crashtests import regressions
 from crashtests.__main__ import main
 from crashtests.schedule import parse
 
+# The suite's own machinery: it changes seldom, and its tests take their time.
+pytestmark = pytest.mark.slow
+
 NAIVE = f"{Path(__file__).parent}/subjects/naive.py:Naive"
 HOLDS = "v1 json marks [pay] end > after-effect:1"
 

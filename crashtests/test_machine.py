@@ -13,7 +13,7 @@ from crashtests.machine import run_shard
 from crashtests.schedule import Schedule
 
 SHARDS = 8
-SCHEDULES_PER_SHARD = {"default": 25, "soak": 40, "probe": 4}
+SCHEDULES_PER_SHARD = {"default": 12, "soak": 40, "probe": 4}
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))

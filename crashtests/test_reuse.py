@@ -12,6 +12,9 @@ from crashtests.evidence import trace
 from crashtests.execute import Executor, executor
 from crashtests.schedule import parse
 
+# The suite's own machinery: it changes seldom, and its tests take their time.
+pytestmark = pytest.mark.slow
+
 # Kills that leave equal states, and kills that do not; both stores; a second kill from a remembered beginning.
 SAMPLE = (
     "v1 json marks [read] end > save-a.written:1",

@@ -19,6 +19,9 @@ from crashtests.subject import Ending, Life
 from crashtests.summary import Session, gates, summary
 from crashtests.sweep import Task, sweep, tasks
 
+# The suite's own machinery: it changes seldom, and its tests take their time.
+pytestmark = pytest.mark.slow
+
 DRAWN = (
     "v1 json marks [read] end > any:2",
     "v1 json marks [read] end > any:40",

@@ -20,7 +20,7 @@ LINES = (
     "v1 json marks [!max_tokens pay][surrogate nan bytes big] silent",
     "v1 sqlite marks [ghost deny bounce none] refusal",
 )
-EVERY = 7
+EVERY = 9
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def wire() -> Iterator[Campaign]:
 
 
 def test_wire(wire: Campaign, campaign: Campaign, record_property: Callable[[str, object], None]) -> None:
-    """Every guarantee holds through the real client, killed at every seventh crash point of scripts with all blocks."""
+    """Every guarantee holds through the real client, killed at every ninth crash point of scripts with all blocks."""
     killed = 0
     with reported(record_property):
         for line in LINES:

@@ -32,6 +32,9 @@ print(json.dumps([server.pid, str(server.root)]), flush=True)
 server.run(json.loads(sys.argv[1]))
 """
 
+# The suite's own machinery: it changes seldom, and its tests take their time.
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _patience() -> Iterator[None]:

@@ -27,6 +27,9 @@ from crashtests.unit.lives import killed
 from crashtests.unit.loopback import MessagesApi, serving
 from harness import cli, crash
 
+# Whole command lines with the SDK in them.
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def api() -> Iterator[MessagesApi]:

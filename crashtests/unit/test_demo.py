@@ -27,6 +27,9 @@ from crashtests.unit.cli import (
 )
 from harness import crash
 
+# The sweep kills at the same labels; this is the same from the command line.
+pytestmark = pytest.mark.slow
+
 STORES = ("json", "sqlite")
 EVERY_LABEL = [
     pytest.param(store, label, id=f"{store}-{label}") for store in STORES for label in crash.crash_points(store)
