@@ -45,6 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: takes seconds and more; run by --slow, and by nothing else")
+    config.addinivalue_line("markers", "soak: takes many minutes in all; run by --slow --crash-profile=soak")
     config.stash[_TALLIES] = []
     config.stash[_BEGIN] = time.monotonic()
     if hasattr(config, "workerinput"):
@@ -86,9 +87,13 @@ def _wanted(module: str, config: pytest.Config) -> bool:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Slow tests by themselves; of the others regressions first, unit tests last."""
-    slow = [item for item in items if item.get_closest_marker("slow")]
+    soak = config.option.crash_profile == "soak"
+    slow = [item for item in items if item.get_closest_marker("slow") or item.get_closest_marker("soak")]
     others = [item for item in items if item not in slow]
     items[:], left_out = (slow, others) if config.option.slow else (others, slow)
+    if config.option.slow and not soak:
+        left_out = left_out + [item for item in items if item.get_closest_marker("soak")]
+        items[:] = [item for item in items if not item.get_closest_marker("soak")]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
     rank = {name: place for place, name in enumerate(_ORDER)}
