@@ -296,6 +296,10 @@ def executor(
 
         def serve(cold: bool) -> ForkServer:
             setup = {"subject": spec, "planted": planted, "warm_up": warm_up and not cold}
-            return servers.enter_context(ForkServer(_LIFE, life_timeout_s=life_timeout_s, setup=setup, cold=cold))
+            # Cold lives share what the first of them compiles, also where Python is told to keep nothing.
+            env = {"PYTHONPYCACHEPREFIX": str(warm.root / "pycache"), "PYTHONDONTWRITEBYTECODE": ""} if cold else None
+            server = ForkServer(_LIFE, life_timeout_s=life_timeout_s, setup=setup, cold=cold, env=env)
+            return servers.enter_context(server)
 
-        yield Executor(serve(cold=False), cache(lambda: serve(cold=True)), subject)
+        warm = serve(cold=False)
+        yield Executor(warm, cache(lambda: serve(cold=True)), subject)

@@ -70,7 +70,7 @@ _CORNERS = (
 
 # Scripts that are killed at each of the subject's `moments`, and then, on the first of its stores, at every crash point
 # of the resume.
-_MOMENTS = (Schedule((Turn(("pay",)),)), Schedule((Turn(("mail",)),)))
+_MOMENTS = (Schedule((Turn(("mail",)),)),)
 
 
 # A place in a life that none gets to.

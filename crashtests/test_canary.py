@@ -22,7 +22,7 @@ def test_canary() -> None:
     """A reconcile that runs an unknown side effect again is found by the sweep, with the smallest schedule there is."""
     with executor(planted=asdict(CANARY)) as execute:
         campaign = Campaign(execute)
-        task = Task(parse("v1 json marks [pay] end"), kills=1)
+        task = Task(parse("v1 json marks [pay] end"), kills=1, from_answer=1)
         found = [
             (evidence, violations)
             for evidence in sweep(task, lambda base, k: campaign.check(base, "canary", kill_at=k)[0])

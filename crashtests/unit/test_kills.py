@@ -20,7 +20,8 @@ READ_ONLY, IDEMPOTENT, SIDE_EFFECT = Effect.READ_ONLY, Effect.IDEMPOTENT, Effect
 SCRIPT = [asks(call("t1", n=1)), asks(call("t2")), says("done")]
 UNKNOWN = result("t1", UNKNOWN_TEXT, is_error=True)
 
-pytestmark = [both_stores, both_protocols]
+# Slow, since the sweep meets the same rows of the table; here each stands by itself, to be read.
+pytestmark = [both_stores, both_protocols, pytest.mark.slow]
 
 
 class Runs:
