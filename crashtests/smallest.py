@@ -1,10 +1,10 @@
 """Establish the smallest schedule that shows each planted bug, by going through all schedules in order of size.
 
 Nothing is drawn and nothing is shrunk: every schedule of the bound is executed, smallest first, until one breaks the
-bug's guarantee. The bound: without a death, up to 2 turns and 2 calls, one of them of any kind, or 1 call and one thing
-that is not plain (a store, the protocol, the end, a block ...); with one death anywhere, up to 2 turns and 1 call of any
-kind with one thing that is not plain, or 2 calls of the swept kinds; with two deaths anywhere, up to 2 turns and 1 call
-of the swept kinds. Takes seconds for a bug that needs no death, minutes for one that needs two.
+bug's guarantee. The bound: without a death, up to 2 turns and 2 calls, one of them of any kind, or 1 call and one
+thing that is not plain (a store, the protocol, the end, a block ...); with one death anywhere, up to 2 turns and 1
+call of any kind with one thing that is not plain, or 2 calls of the swept kinds; with two deaths anywhere, up to 2
+turns and 1 call of the swept kinds. Takes seconds for a bug that needs no death, minutes for one that needs two.
 
 Exit status: 0, all are as listed; 1, some are not; 2, there is no bug of that name.
 """
