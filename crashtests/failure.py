@@ -8,14 +8,14 @@ from contextlib import contextmanager
 import pytest
 
 from crashtests.campaign import Campaign, Nondeterminism
-from crashtests.contract import Violation
+from crashtests.contract import GUARANTEES, Violation
 from crashtests.evidence import Evidence
 from crashtests.execute import SubjectFault
 from crashtests.schedule import Kill, Schedule, parse
 from crashtests.shrink import order, shrink
 from crashtests.timeline import render, replay_command
 
-# The property of a test report that carries a failure to the summary, as [schedule, whole report].
+# The property of a test report that carries a failure to the summary, as [guarantee, schedule, whole report].
 PROPERTY = "crash failure"
 
 
@@ -24,6 +24,7 @@ class ContractBroken(AssertionError):
 
     def __init__(self, schedule: Schedule, violations: Sequence[Violation], report: str) -> None:
         super().__init__(f"'{schedule}' breaks {violations[0]}")
+        self.guarantee = violations[0].guarantee
         self.schedule = schedule
         self.report = report
 
@@ -35,6 +36,8 @@ def broken(
     guarantee = violations[0].guarantee
 
     def fails(candidate: Schedule) -> Schedule | None:
+        if not campaign.executor.subject.takes(candidate):
+            return None
         known = campaign.known(candidate)
         if known is not None and not known:
             return None
@@ -70,10 +73,14 @@ def reported(record_property: Callable[[str, object], None]) -> Iterator[None]:
     except (SubjectFault, Nondeterminism) as fault:
         raise pytest.fail.Exception(str(fault), pytrace=False) from None
     except ContractBroken as failure:
-        record_property(PROPERTY, [str(failure.schedule), failure.report])
+        record_property(PROPERTY, [failure.guarantee, str(failure.schedule), failure.report])
         raise pytest.fail.Exception(str(failure), pytrace=False) from None
 
 
-def smallest(failures: Sequence[Sequence[str]]) -> str:
-    """The report of the smallest of several failures, each [schedule, report]."""
-    return min(failures, key=lambda failure: order(parse(failure[0])))[1]
+def gravest(failures: Sequence[Sequence[str]]) -> str:
+    """The report of one of several failures, each [guarantee, schedule, report]: the gravest, and then the smallest.
+
+    The contract is in order of gravity.
+    """
+    gravity = list(GUARANTEES)
+    return min(failures, key=lambda failure: (gravity.index(failure[0]), order(parse(failure[1]))))[2]

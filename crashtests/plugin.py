@@ -18,7 +18,7 @@ import pytest
 
 from crashtests.campaign import Campaign, Tally
 from crashtests.execute import OURS, executor
-from crashtests.failure import PROPERTY, smallest
+from crashtests.failure import PROPERTY, gravest
 from crashtests.forkserver.client import ForkServerError
 from crashtests.schedule import ScheduleError, parse
 from crashtests.subject import SubjectError, load_subject
@@ -172,8 +172,8 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
         terminalreporter.section("timeline")
         terminalreporter.write_line(text)
     if failures := [value for name, value in properties if name == PROPERTY]:
-        terminalreporter.section(f"the contract is broken: the smallest of {len(failures)} failures")
-        terminalreporter.write_line(smallest(failures))
+        terminalreporter.section(f"the contract is broken: the gravest and smallest of {len(failures)} failures")
+        terminalreporter.write_line(gravest(failures))
     if not config.stash[_TALLIES]:
         return
     session = _session(config)

@@ -95,6 +95,10 @@ class Subject(ABC):
     settles_exactly: ClassVar[bool] = False
     """Whether it promises the reconcile table of the reference harness, so that each settlement is foretold."""
 
+    def takes(self, schedule: Schedule) -> bool:
+        """Whether it is meant to take all that the model says in this script."""
+        return {word for turn in schedule.turns for word in (*turn.beside, *turn.calls)} <= self.understands
+
     def labels(self, schedule: Schedule) -> Mapping[str, str]:
         """Crash points of its own under these options, with what each means."""
         return {}

@@ -102,7 +102,7 @@ def tasks(subject: Subject, profile: str) -> list[Task]:
                 kills[base] = max(kills.get(base, 0), bound.kills)
     if profile == "probe":
         return [Task(base, kills[base]) for base in sorted(kills, key=Schedule.size)]
-    for place, corner in enumerate(corner for corner in _CORNERS if _understood(corner, subject)):
+    for place, corner in enumerate(corner for corner in _CORNERS if subject.takes(corner)):
         bases = list(_options(corner, subject))
         if profile != "soak":
             # With writes of their own, or after a kill: on each store. The rest takes options in turn.
@@ -111,7 +111,7 @@ def tasks(subject: Subject, profile: str) -> list[Task]:
             bases = each_store if own_writes else [bases[place % len(bases)]]
         kills.update({base: kills.get(base, 1) for base in bases})
     for script, moment in product(_MOMENTS, subject.moments):
-        if _understood(script, subject):
+        if subject.takes(script):
             kills[replace(next(_options(script, subject)), kills=(moment,))] = 1
     return list(_tasks(kills))
 
@@ -138,11 +138,6 @@ def _options(schedule: Schedule, subject: Subject) -> Iterator[Schedule]:
     for store, marks in product(subject.stores, subject.protocols):
         if marks or differ or len(subject.protocols) == 1:
             yield replace(schedule, store=store, marks=marks)
-
-
-def _understood(schedule: Schedule, subject: Subject) -> bool:
-    """Whether the subject is meant to take what the model says in this script."""
-    return {word for turn in schedule.turns for word in (*turn.beside, *turn.calls)} <= subject.understands
 
 
 def sweep(task: Task, execute: Callable[[Schedule, int], Evidence]) -> Iterator[Evidence]:

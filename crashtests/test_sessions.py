@@ -169,7 +169,7 @@ def test_subject_that_cannot_be_judged(place: Place) -> None:
 def test_the_naive_loop(place: Place) -> None:
     """The loop that most people write ends red, with a smallest schedule of one turn and one kill."""
     done = place.session("crashtests", "--subject", NAIVE, "-n", "2")
-    story = done.stdout.partition("the contract is broken: the smallest of ")[2]
+    story = done.stdout.partition("the contract is broken: the gravest and smallest of ")[2]
     smallest = parse(re.findall(r"^schedule  (.*)$", story, re.MULTILINE)[0])
 
     assert 1 == done.returncode
