@@ -45,6 +45,7 @@ _KINDS = [
     ToolKind("ghost", "read_only", known=False),
     ToolKind("deny", "side_effect", shown="ValueError: deny failed", raises="before"),
     ToolKind("bounce", "side_effect", shown="ValueError: bounce failed", raises="after"),
+    ToolKind("lapse", "side_effect", shown="ValueError: lapse failed", verify="truth", raises="after"),
     ToolKind("quit", "side_effect", "quit", "quit", ends="SystemExit"),
     ToolKind("stop", "side_effect", "stop", "stop", ends="KeyboardInterrupt", ends_after=True),
     ToolKind("empty", "side_effect", "", "(no output)"),

@@ -176,6 +176,8 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
         terminalreporter.write_line(gravest(failures))
     if not config.stash[_TALLIES]:
         return
+    if config.option.replay:
+        return  # the timeline says it all
     session = _session(config)
     terminalreporter.section("crash campaign")
     terminalreporter.write_line(summary(session))

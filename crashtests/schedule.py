@@ -1,9 +1,9 @@
 """A schedule: a script, options, and the lives with where each dies. Pure data, and one readable line of text.
 
-    v1 json marks [read pay][thinking mail] end > after-tool:2 > before-verify:1
+    v1 json marks [read mail][thinking pay] end > after-tool:2 > before-verify:1
 
-reads: version 1 of this form; json store with started marks; a first turn that calls `read` and `pay`, a second with a
-thinking block that calls `mail`; the closing response; the first life is killed when it passes `after-tool` for the
+reads: version 1 of this form; json store with started marks; a first turn that calls `read` and `mail`, a second with
+a thinking block that calls `pay`; the closing response; the first life is killed when it passes `after-tool` for the
 second time, the second (a resume) at its first `before-verify`; then it is resumed until it ends. `over` after the
 options: the run is started over an earlier, unfinished one. `-` in place of a kill: that life is not killed.
 

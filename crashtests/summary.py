@@ -74,10 +74,11 @@ def summary(session: Session) -> str:
         lines += [f"  {row:24}{rows[row]:8}" for row in ROWS]
         unknown = rows["unknown"] + rows["verify: cannot tell"]
         lines += [f"  told 'state unknown': {unknown} of {rows.total()} ({100 * unknown / rows.total():.1f} %)"]
+    bounds = "; ".join(map(str, BOUNDS[session.profile]))
     rates = tally.rates
     lines += [
         "",
-        f"sweep    {session.count('sweep')} schedules, every one of: {'; '.join(map(str, BOUNDS[session.profile]))}",
+        f"sweep    {session.count('sweep')} schedules; a full session has every one of: {bounds}",
         f"machine  {session.count('machine')} schedules from --crash-seed {session.seed}, "
         f"{sum(r['overruns'] for r in tally.schedules.values() if r['part'] == 'machine')} planned kills overran",
         f"wire     {rates['wire']} kills through the real SDK client",

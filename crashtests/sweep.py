@@ -55,7 +55,7 @@ BOUNDS = {
 }
 
 # What the scripts of a bound do not reach: a run over an earlier one, a response that is cut, a paused turn, a refusal,
-# a tool that the model makes up, and a verify that is of no help.
+# a tool that the model makes up, and a verify that is of no help or finds a failure.
 _CORNERS = (
     Schedule((Turn(("pay",)),), over=True),
     Schedule((Turn(("pay",), ("!max_tokens",)),)),
@@ -66,6 +66,7 @@ _CORNERS = (
     Schedule((Turn(("ghost",)),)),
     Schedule((Turn(("guess",)),)),
     Schedule((Turn(("blind",)),)),
+    Schedule((Turn(("lapse",)),)),
 )
 
 # Scripts that are killed at each of the subject's `moments`, and then, on the first of its stores, at every crash point

@@ -19,6 +19,7 @@ def test_replay(
     record_property("timeline", render(evidence, violations))
 
     if evidence.overruns:
-        pytest.fail(f"{evidence.overruns} planned kills were never reached: '{evidence.executed}'", pytrace=False)
+        never = ", ".join(str(life.planned) for life in evidence.lives if life.planned and not life.killed_at)
+        pytest.fail(f"never reached: {never}; what happened instead: '{evidence.executed}'", pytrace=False)
     if violations:
         pytest.fail("\n".join(map(str, violations)), pytrace=False)

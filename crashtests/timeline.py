@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from crashtests.contract import Violation
 from crashtests.evidence import Evidence, LifeEvidence
+from crashtests.expect import shown_results
 from crashtests.subject import Scene
 from crashtests.world import Event
 
@@ -45,7 +46,7 @@ def _event(event: Event) -> str | None:
     name = event["event"]
     if name == "ask":
         broken = "".join(f"; the API refuses it, rule {rule}: {message}" for rule, message in event["broken"])
-        return f"request {event['ask']} with {len(event['messages'])} messages{broken}"
+        return f"request {event['ask']} with {len(event['messages'])} messages{_told(event)}{broken}"
     if name == "answer":
         calls = ", ".join(f"{tool} ({call})" for call, tool in event["calls"])
         return f"  answer: {calls or 'no calls'}, stop_reason {event['stop_reason']}"
@@ -58,6 +59,13 @@ def _event(event: Event) -> str | None:
         "verify": "{id}: verify says {verdict}",
     }
     return says[name].format(**event) if name in says else None
+
+
+def _told(ask: Event) -> str:
+    """What the last message of a request tells the model of its calls."""
+    results = shown_results(ask["messages"][-1:])
+    says = [f"{call} -> {text[:40]!r}{' (error)' if is_error else ''}" for call, text, is_error in results]
+    return f", telling it {'; '.join(says)}" if says else ""
 
 
 def _scene(scene: Scene | None) -> str:

@@ -148,7 +148,10 @@ def _tool(tool: WorldTool) -> Any:
 
     def verify(input: dict[str, Any], tool_use_id: str) -> Any:
         verdict = tool.world.verify(tool.kind, tool_use_id)
-        return harness.Done(tool.kind.output) if verdict == "done" else harness.Verdict(verdict)
+        if verdict != "done":
+            return harness.Verdict(verdict)
+        # A tool that raises after its effect is found to be done, and to have failed.
+        return harness.Done(tool.kind.shown, is_error=True) if tool.kind.raises else harness.Done(tool.kind.output)
 
     return harness.Tool(
         tool.name,
