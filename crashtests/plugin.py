@@ -177,7 +177,8 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     if not config.stash[_TALLIES]:
         return
     if config.option.replay:
-        return  # the timeline says it all
+        terminalreporter.write_line(f"partial campaign: gates not checked ({config.stash[_CUT]})")
+        return
     session = _session(config)
     terminalreporter.section("crash campaign")
     terminalreporter.write_line(summary(session))
