@@ -78,14 +78,18 @@ class Place:
 
     def wait_for_nothing(self) -> None:
         """Wait until no process and no directory is left."""
-        wait_until(lambda: not self.processes() and not any(self.directory.iterdir()))
+        wait_until(lambda: not self.left(), self.left)
+
+    def left(self) -> list[object]:
+        """The processes and directories that are there."""
+        return [*self.processes().items(), *self.directory.iterdir()]
 
 
-def wait_until(condition: Callable[[], object]) -> None:
-    """Wait for what happens outside; how often it is looked at decides nothing."""
+def wait_until(condition: Callable[[], object], seen: Callable[[], object] = lambda: "") -> None:
+    """Wait for what happens outside; how often it is looked at decides nothing, `seen` says why it never came."""
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
-        assert time.monotonic() < deadline, "waited for too long"
+        assert time.monotonic() < deadline, f"waited for too long: {seen()}"
         time.sleep(0.02)
 
 

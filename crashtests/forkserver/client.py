@@ -139,7 +139,6 @@ class ForkServer:
         try:
             with theirs:
                 self._spawn(python, env, theirs)
-            start["root"] = str(self.root)
             self._ask(wire.encode(start), start_timeout_s + _GRACE_S, "while it loaded the target")
         except BaseException:
             self.close()
@@ -206,7 +205,7 @@ class ForkServer:
         handed_down = (channel.fileno(), self._lock or 0, self._group_record.fileno())
         try:
             self._process = subprocess.Popen(
-                [python, *SERVER_ARGUMENTS, *map(str, handed_down)],
+                [python, *SERVER_ARGUMENTS, *map(str, handed_down), str(self.root)],
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=self._log,

@@ -39,11 +39,12 @@ OUTPUT_BYTES_MAX = 16 * 1024
 class Server:
     """One target, one client, one life at a time."""
 
-    def __init__(self, channel: socket.socket, lock: int, group_record: int, start: dict[str, Any]) -> None:
+    def __init__(self, channel: socket.socket, lock: int, group_record: int, root: str) -> None:
         self._channel = channel
         self._lock = lock
         self._group_record = group_record
-        self._start = start
+        self._root = root
+        self._start: dict[str, Any] = {}
         self._pid = os.getpid()
         self._life: int | None = None
         self._function: child.Function | None = None
@@ -51,8 +52,9 @@ class Server:
         self._kept: frozenset[int] = frozenset()
         self._lifeline, self._lifeline_held = os.pipe()
 
-    def load(self) -> None:
+    def load(self, start: dict[str, Any]) -> None:
         """Load the target, unless lives are to be cold, and get ready to fork; may raise TargetError."""
+        self._start = start
         # Should an import hang, the server dies of this, whether or not there still is a client to notice.
         signal.setitimer(signal.ITIMER_REAL, self._start["start_timeout_s"])
         if not self._start["cold"]:
@@ -91,7 +93,7 @@ class Server:
         for pid in self._kept & processes.children():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        remove.remove_tree(self._start["root"])
+        remove.remove_tree(self._root)
 
     def _run(self, request: dict[str, Any]) -> dict[str, Any]:
         # New files for each life: what has escaped from one must not write into the records of the next.
@@ -118,7 +120,7 @@ class Server:
 
     def _scratch(self, name: str) -> int:
         """A file that has no name any more, so that nothing has to be cleaned up."""
-        path = os.path.join(self._start["root"], f".{name}")
+        path = os.path.join(self._root, f".{name}")
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         os.unlink(path)
         return descriptor
@@ -180,28 +182,31 @@ def _read_from(descriptor: int, offset: int) -> str:
 
 
 def main() -> None:
-    """Serve the client at the other end of the channel; the arguments are descriptors handed down by it."""
+    """Serve the client at the other end of the channel; the arguments are descriptors handed down by it, and the
+    root, which has to go even if the client is killed before it has said a word.
+    """
     channel_fd, lock, group_record = map(int, sys.argv[1:4])
+    root = sys.argv[4]
     del sys.argv[1:]
     for descriptor in (channel_fd, lock, group_record):
         os.set_inheritable(descriptor, False)
     channel = socket.socket(fileno=channel_fd)
-    start = wire.receive(channel)
+    server = Server(channel, lock, group_record, root)
     status = 0
-    if start is not None:
-        server = Server(channel, lock, group_record, start)
-        try:
-            server.load()
+    try:
+        start = wire.receive(channel)
+        if start is not None:
+            server.load(start)
             server.serve()
-        except child.TargetError as error:
-            channel.sendall(wire.encode({"target_error": str(error)}))
-        except (watch.ClientGone, ConnectionError):
-            pass
-        except BaseException:
-            sys.excepthook(*sys.exc_info())
-            status = 1
-        finally:
-            server.stop()
+    except child.TargetError as error:
+        channel.sendall(wire.encode({"target_error": str(error)}))
+    except (watch.ClientGone, ConnectionError):
+        pass
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        status = 1
+    finally:
+        server.stop()
     # Not the interpreter's own way out: a thread that the target has started could hold that up for ever.
     sys.stderr.flush()
     os._exit(status)

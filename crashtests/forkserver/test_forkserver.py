@@ -578,6 +578,22 @@ def test_client_killed(fifo: Fifo, portable: bool) -> None:
         assert not root.exists()
 
 
+def test_client_killed_before_it_speaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that is killed once its server runs, but has been told nothing, leaves no root either."""
+    monkeypatch.setenv("CRASHTESTS_TMPDIR", str(tmp_path))
+    speechless = CLIENT.replace("\nserver", "\nimport os\nForkServer._ask = lambda *_: os.kill(os.getpid(), 9)\nserver")
+    arguments = [sys.executable, "-c", speechless, "{}", "False"]
+    client = subprocess.run(arguments, cwd=Path(__file__).parents[2], check=False)
+    for root in tmp_path.iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            lock = os.open(root, os.O_RDONLY)
+            fcntl.flock(lock, fcntl.LOCK_EX)  # held until the server, too, is gone
+            os.close(lock)
+
+    assert client.returncode == -signal.SIGKILL
+    assert not any(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("portable", [False, True])
 def test_server_killed(fifo: Fifo, portable: bool) -> None:
     """A server killed in mid-life takes the life and what that has started with it; the client says so."""
