@@ -20,7 +20,7 @@ from pathlib import Path
 from crashtests.campaign import Campaign
 from crashtests.evidence import Evidence
 from crashtests.execute import executor
-from crashtests.schedule import parse
+from crashtests.schedule import Schedule, parse
 from crashtests.sweep import Task, sweep
 
 # A life of the sweep writes files of about this size.
@@ -47,7 +47,7 @@ def measure(directory: Path) -> Lives:
     with executor() as execute:
         campaign = Campaign(execute)
 
-        def check(base: object, k: int) -> Evidence:
+        def check(base: Schedule, k: int | None) -> Evidence:
             before, began = execute.lives, time.perf_counter()
             evidence, violations = campaign.check(task.base, "bench", kill_at=k)
             took = time.perf_counter() - began

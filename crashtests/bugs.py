@@ -8,40 +8,44 @@ the smallest is.
 
 from __future__ import annotations
 
+import random
 import tomllib
-from collections.abc import Callable
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from crashtests.campaign import Campaign
 from crashtests.contract import Violation
 from crashtests.execute import SubjectFault
-from crashtests.machine import run_shard
+from crashtests.machine import SCHEDULES_PER_SHARD, SHARDS, run_shard, shard_seed
 from crashtests.planted import Edit
 from crashtests.schedule import Schedule
+from crashtests.subject import Subject
 from crashtests.sweep import sweep, tasks
 
+# More than a session lives. Each bug has to be found long before.
+LIVES_MAX = 6000
+
 _PATH = Path(__file__).with_name("bugs.toml")
-_SHARDS_MAX = 20
-_SCHEDULES_PER_SHARD = 40
 
 
 @dataclass(frozen=True, slots=True)
 class PlantedBug:
     """An edit that breaks the harness.
 
-    `why`: how a competent person comes to commit it. `guarantee`: the gravest that it breaks. `smallest`: the smallest
-    schedule that shows it. `by`: the part of the campaign that finds it, "machine" for what the sweep does not draw.
+    `family`: what it has to do with. `why`: how a competent person comes to commit it. `guarantee`: the gravest that it
+    breaks. `smallest`: the smallest schedule that shows it.
     """
 
     name: str
+    family: str
     why: str
     guarantee: str
     edit: Edit
     smallest: str
-    by: Literal["sweep", "machine"] = "sweep"
 
     @property
     def planted(self) -> dict[str, Any]:
@@ -55,48 +59,50 @@ def _read() -> tuple[PlantedBug, ...]:
     return tuple(PlantedBug(edit=edit, **row) for row, edit in zip(rows, edits, strict=True))
 
 
-class _Found(Exception):
-    """The machine has drawn a schedule that shows the bug."""
-
-    def __init__(self, schedule: Schedule, violations: list[Violation]) -> None:
-        super().__init__(str(schedule))
-        self.found = schedule, violations
-
-
-def find(campaign: Campaign, bug: PlantedBug) -> tuple[Schedule, list[Violation]] | None:
+def find(campaign: Campaign, bug: PlantedBug, seed: int = 0) -> tuple[Schedule, list[Violation]] | None:
     """The first schedule of the campaign's own that breaks the bug's guarantee, and that violation; None if none does.
 
-    The sweep goes in order of size; the machine goes through shards of its own from seed 0 on.
+    `seed` is that of a session, and also says in which order the sweep's scripts are taken: in a session that depends
+    on how they fall to the workers. No more than `LIVES_MAX` lives.
     """
-    search: Callable[[Campaign, PlantedBug], None] = _sweep if bug.by == "sweep" else _machine
-    try:
-        search(campaign, bug)
-    except _Found as found:
-        return found.found
+    lives = campaign.executor.lives
+    spent = {_swept(campaign, seed): 0, _machine(campaign, seed): 0}
+    while spent and campaign.executor.lives - lives < LIVES_MAX:
+        part = min(spent, key=spent.__getitem__)  # a session works on both at a time
+        before = campaign.executor.lives
+        found = next(part, None)
+        spent[part] += campaign.executor.lives - before
+        if found is None:
+            del spent[part]
+        elif broken := [v for v in found[1] if v.guarantee == bug.guarantee]:
+            return found[0], broken
     return None
 
 
-def _sweep(campaign: Campaign, bug: PlantedBug) -> None:
-    for task in tasks(campaign.executor.subject, "default"):
+def _swept(campaign: Campaign, seed: int) -> Iterator[tuple[Schedule, list[Violation]]]:
+    scripts = tasks(campaign.executor.subject, "default")
+    random.Random(seed).shuffle(scripts)
+    for task in scripts:
         with suppress(SubjectFault):  # red as well, but the bug is to be found in what can be judged
             for evidence in sweep(task, lambda base, k: campaign.check(base, "sweep", kill_at=k)[0]):
-                _look(campaign, bug, evidence.schedule)
+                yield evidence.schedule, campaign.violations(evidence.schedule, "sweep")
 
 
-def _machine(campaign: Campaign, bug: PlantedBug) -> None:
-    for number in range(_SHARDS_MAX):
-        run_shard(
-            lambda schedule: _look(campaign, bug, schedule),
-            campaign.executor.subject,
-            seed_number=number,
-            schedules=_SCHEDULES_PER_SHARD,
-        )
+def _machine(campaign: Campaign, seed: int) -> Iterator[tuple[Schedule, list[Violation]]]:
+    for schedule in _drawn(type(campaign.executor.subject), seed):
+        with suppress(SubjectFault):
+            evidence, violations = campaign.check(schedule, "machine")
+            yield evidence.schedule, violations
 
 
-def _look(campaign: Campaign, bug: PlantedBug, schedule: Schedule) -> None:
-    broken = [v for v in campaign.violations(schedule, "bugs") if v.guarantee == bug.guarantee]
-    if broken:
-        raise _Found(schedule, broken)
+@cache
+def _drawn(subject: type[Subject], seed: int) -> tuple[Schedule, ...]:
+    """All schedules that the machine draws in a session of this seed."""
+    drawn: list[Schedule] = []
+    for shard in range(SHARDS):
+        number = shard_seed(seed, shard)
+        run_shard(drawn.append, subject(), seed_number=number, schedules=SCHEDULES_PER_SHARD["default"])
+    return tuple(drawn)
 
 
 BUGS = _read()

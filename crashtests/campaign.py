@@ -35,8 +35,8 @@ class Tally:
     """What was covered, by distinct schedule, as JSON values, so that workers' tallies can be merged.
 
     `schedules`: line -> {"part": "sweep" or "machine" or ..., "kills": [[store, label, "first" or "resume"]],
-    "passed": the same triples, "rows": {row: count}, "overruns": n}. The rest are rates: `lives`, `seconds`,
-    `repeated`, `cold`.
+    "passed": the same triples, "hindered": [[store, how]], "rows": {row: count}, "overruns": n}. The
+    rest are rates: `lives`, `seconds`, `repeated`, `cold`.
     """
 
     schedules: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -86,13 +86,13 @@ class Campaign:
 
     def known(self, schedule: Schedule) -> list[Violation] | None:
         """What is remembered of a schedule, None if it was never executed."""
-        return self._known.get(str(schedule.canonical()))
+        return self._known.get(str(schedule))
 
     def violations(self, schedule: Schedule, part: str) -> list[Violation]:
         """`check`, unless the schedule has been executed before."""
         known = self.known(schedule)
         if known is None:
-            known = self._known[str(schedule.canonical())] = self.check(schedule, part)[1]
+            known = self._known[str(schedule)] = self.check(schedule, part)[1]
         return known
 
     def _judge(self, evidence: Evidence) -> list[Violation]:
@@ -123,6 +123,7 @@ class Campaign:
             "part": part,
             "kills": kills,
             "passed": sorted(map(list, passed)),
+            "hindered": [[store, life.hindered_by] for life in evidence.lives if life.hindered_by],
             "rows": {row: count for row, count in rows.items() if count},
             "overruns": evidence.overruns,
         }

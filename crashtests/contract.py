@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from crashtests.evidence import Evidence
+from crashtests.evidence import Evidence, LifeEvidence
 from crashtests.expect import UNKNOWN_SAYS, Foretold, foretell, shown_results
 from crashtests.kinds import ENDS, FIRST_ASKS, TOOL_KINDS
 from crashtests.schedule import PAUSED
@@ -37,11 +37,16 @@ class Case:
     """What the guarantees look at."""
 
     evidence: Evidence
-    reference: Evidence
+    uninterrupted: Callable[[], Evidence]
     subject: Subject
     foretold: Foretold | None
     tools: dict[str, str]
     """Tool kind of every call the model ever made."""
+
+    @property
+    def reference(self) -> Evidence:
+        """The uninterrupted run of the same script."""
+        return self.uninterrupted()
 
     @property
     def conversation(self) -> list[dict[str, Any]]:
@@ -54,10 +59,24 @@ class Case:
 
 def violations(evidence: Evidence, reference: Evidence, subject: Subject) -> list[Violation]:
     """Every guarantee that `evidence` breaks. `reference`: the uninterrupted run of the same script."""
+    case = _case(evidence, lambda: reference, subject)
+    return [Violation(name, says) for name in GUARANTEES for says in _broken(case, name)]
+
+
+def breaks(guarantee: str, evidence: Evidence, uninterrupted: Callable[[], Evidence], subject: Subject) -> bool:
+    """Whether `evidence` breaks one guarantee. `uninterrupted` is only called where there is something to compare."""
+    return any(_broken(_case(evidence, uninterrupted, subject), guarantee))
+
+
+def _case(evidence: Evidence, uninterrupted: Callable[[], Evidence], subject: Subject) -> Case:
     tools = {call: tool for event in evidence.events if event["event"] == "answer" for call, tool in event["calls"]}
-    foretold = foretell(evidence) if subject.settles_exactly else None
-    case = Case(evidence, reference, subject, foretold, tools)
-    return [Violation(name, says) for name, guarantee in GUARANTEES.items() for says in guarantee(case)]
+    return Case(evidence, uninterrupted, subject, foretell(evidence) if subject.settles_exactly else None, tools)
+
+
+def _broken(case: Case, guarantee: str) -> Iterator[str]:
+    """What broke it. A run that went on although it should have refused breaks that, and was not brought to its end."""
+    ended = not any(life.hindered_by and life.status != "refused" for life in case.evidence.lives)
+    return GUARANTEES[guarantee](case) if ended or guarantee == "REFUSAL" else iter(())
 
 
 def at_most_once(case: Case) -> Iterator[str]:
@@ -140,12 +159,15 @@ def progress(case: Case) -> Iterator[str]:
     """The last resume ends the task, and completed work is not redone."""
     evidence, reference = case.evidence, case.reference
     script = reference.schedule
-    if script.end != "refusal" and reference.last.status != "done":
-        yield f"even uninterrupted the run ends '{reference.last.status}', not 'done'"
-    if reference.count("ask") <= len(script.turns):
+    limited = script.turns_max is not None
+    right = "stopped" if limited or script.end == "refusal" else "done"
+    # How a harness takes a refusal is its own affair, unless it promises what ours does.
+    if (script.end != "refusal" or case.foretold is not None) and reference.last.status != right:
+        yield f"even uninterrupted the run ends '{reference.last.status}', not '{right}'"
+    if not limited and reference.count("ask") <= len(script.turns):
         yield f"even uninterrupted the model is asked {reference.count('ask')} times; the script has more to say"
     cut = sum(word in FIRST_ASKS for turn in script.turns for word in turn.beside)
-    if case.foretold is not None and reference.count("ask") > len(script.turns) + 1 + cut:
+    if case.foretold is not None and reference.count("ask") > len(script.turns) + (not limited) + cut:
         yield f"even uninterrupted the model is asked {reference.count('ask')} times, after it has said its last word"
     if evidence.last.status != reference.last.status:
         reason = (evidence.last.ending or {}).get("reason", "")
@@ -189,7 +211,14 @@ def same_end(case: Case) -> Iterator[str]:
 def _not_as_scripted(case: Case) -> Iterator[str]:
     """What an uninterrupted run must count, told by the script: a mistake that is made every time shows in no other."""
     end, script = case.reference.end, case.reference.schedule
-    if case.foretold is None or end is None or end.status != "done":
+    if case.foretold is None or end is None:
+        return
+    for event in case.evidence.events:
+        if event["event"] == "answer" and event["stop_reason"] not in _TAKEN:
+            for place, message in enumerate(case.conversation):
+                if message["content"] == event["content"]:
+                    yield f"message {place} is a response with stop_reason {event['stop_reason']}: not to be kept"
+    if end.status != "done":
         return
     tokens = sum(sum(filter(None, usage(position).values())) for position in range(len(script.turns) + 1))
     expected = {
@@ -200,6 +229,10 @@ def _not_as_scripted(case: Case) -> Iterator[str]:
     for name, value in expected.items():
         if getattr(end, name) != value:
             yield f"even uninterrupted {name} is {getattr(end, name)!r} at the end; by the script it is {value!r}"
+
+
+# Stop reasons of responses that belong into the conversation; the others were cut short or refused.
+_TAKEN = ("tool_use", "end_turn", "stop_sequence", "pause_turn")
 
 
 def _conversation(end: Scene | None, evidence: Evidence) -> list[dict[str, Any]]:
@@ -256,9 +289,12 @@ def told(case: Case) -> Iterator[str]:
 
 
 def refusal(case: Case) -> Iterator[str]:
-    """State that a life of its own left is never refused, and a refusal changes nothing."""
+    """What is not as it was left is refused, what a life of its own left is not, and a refusal changes nothing."""
     for life in case.evidence.lives:
         reason = (life.ending or {}).get("reason", "")
+        if life.hindered_by:
+            yield from _hindered(life, reason)
+            continue
         if life.status == "refused":
             yield f"life {life.number} refused what the life before it had left: {reason}"
         if life.status == "missing" and life.before is not None:
@@ -267,9 +303,32 @@ def refusal(case: Case) -> Iterator[str]:
             yield f"life {life.number} refused to resume and changed what is on disk"
 
 
+def _hindered(life: LifeEvidence, reason: str) -> Iterator[str]:
+    what = f"life {life.number} was to resume a run that is {_HINDERED[str(life.hindered_by)]}"
+    if life.status != "refused":
+        yield f"{what}, and did not refuse: it ended '{life.status}' ({reason})"
+    if life.changed:
+        yield f"{what}, and changed what is on disk"
+    if any(life.of("ask", "begin")):
+        yield f"{what}, and asked the model or ran a tool"
+    if life.status == "refused" and "./state" not in reason:
+        yield f"{what}, and refused without naming the file: {reason!r}"
+
+
+_HINDERED = {
+    "damaged": "damaged",
+    "incomplete": "incomplete",
+    "foreign": "in part another one's",
+    "version": "of another version",
+    "held": "held by a live process",
+}
+
+
 def honest_exit(case: Case) -> Iterator[str]:
     """What the harness says of its end is what is durable."""
     for life in case.evidence.lives:
+        if life.hindered_by:
+            continue  # REFUSAL looks at it
         if life.status == "raised" and life.ending is not None:
             yield f"life {life.number} did not say how it ended: {life.ending['reason']}"
         if life.after is None or life.after.status is None or life.ending is None:

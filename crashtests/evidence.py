@@ -12,7 +12,7 @@ from typing import Any
 
 from crashtests.forkserver.client import Death
 from crashtests.kinds import TOOL_KINDS
-from crashtests.schedule import Kill, Schedule
+from crashtests.schedule import Hindrance, Kill, Plan, Schedule
 from crashtests.subject import Scene
 from crashtests.world import Event, step_of
 
@@ -23,7 +23,7 @@ class LifeEvidence:
 
     number: int
     resume: bool
-    planned: Kill | None
+    planned: Plan
     death: Death
     events: list[Event]
     before: Scene | None
@@ -40,6 +40,12 @@ class LifeEvidence:
         return Kill(label, int(n))
 
     @property
+    def hindered_by(self) -> str | None:
+        """What stood in its way, None if nothing did: neither a start nor a resume of what is not saved is hindered."""
+        saved = self.resume and self.before is not None
+        return self.planned.how if isinstance(self.planned, Hindrance) and saved else None
+
+    @property
     def ending(self) -> Event | None:
         """What the harness said of its end, None if it was killed."""
         return next((event for event in self.events if event["event"] == "ending"), None)
@@ -47,6 +53,16 @@ class LifeEvidence:
     @property
     def status(self) -> str:
         return str(self.ending["status"]) if self.ending else "killed" if self.killed_at else "fault"
+
+    @property
+    def overrun(self) -> bool:
+        """Whether it was planned to be killed or hindered and was not."""
+        return self.planned is not None and self.killed_at is None and self.hindered_by is None
+
+    @property
+    def in_plan(self) -> bool:
+        """Whether it has a place in the plan: a life that found nothing to resume has none."""
+        return self.status != "missing" or self.hindered_by is not None
 
     @property
     def passed(self) -> list[str]:
@@ -85,8 +101,8 @@ class Evidence:
 
     @property
     def overruns(self) -> int:
-        """Planned kills that were never reached."""
-        return sum(life.planned is not None and life.killed_at is None for life in self.lives)
+        """Planned kills that were never reached, and hindrances that found nothing to hinder."""
+        return sum(life.overrun for life in self.lives)
 
     @property
     def crashes(self) -> int:
@@ -103,7 +119,7 @@ class Evidence:
         """
         passes: Counter[str] = Counter()
         points = []
-        in_plan = [life for life in self.lives if life.status != "missing"]
+        in_plan = [life for life in self.lives if life.in_plan]
         for label in in_plan[place].passed if place < len(in_plan) else ():
             passes[label] += 1
             points.append(Kill(label, passes[label]))
@@ -132,11 +148,17 @@ def trace(evidence: Evidence) -> list[Any]:
             life.status,
             life.death.exit_status,
             life.death.witness,
-            [{key: value for key, value in event.items() if key != "pid"} for event in life.events],
+            [_repeatable(event, life) for event in life.events],
             life.after,
         )
         for life in evidence.lives
     ]
+
+
+def _repeatable(event: Event, life: LifeEvidence) -> Event:
+    """Without the pid, and without what a refusal says, which may name the run by its random id."""
+    unlike = {"pid", "reason"} if life.hindered_by else {"pid"}
+    return {key: value for key, value in event.items() if key not in unlike}
 
 
 __all__ = ["Evidence", "LifeEvidence", "ended_by_tool", "step_of", "trace"]

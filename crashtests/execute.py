@@ -8,9 +8,10 @@ life should be (it hangs, exits without a word, dies unasked) raises `SubjectFau
 from __future__ import annotations
 
 import shutil
+import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -21,7 +22,7 @@ from crashtests.forkserver.client import Death, ForkServer
 from crashtests.kinds import FIRST_ASKS, TOOL_KINDS
 from crashtests.life import STATUSES
 from crashtests.reuse import Reuse, state_key
-from crashtests.schedule import ANY, Kill, Schedule, Turn
+from crashtests.schedule import ANY, Hindrance, Kill, Plan, Schedule, Turn
 from crashtests.subject import Scene, Subject, load_subject
 from crashtests.world import AFTER_EFFECT, Event, LogReader
 
@@ -69,8 +70,19 @@ class _Run:
         """How many lives have a place in the plan."""
         return len(self.schedule.kills) + (self.kill_at is not None)
 
+    def plan(self) -> Plan:
+        """How the next life is to go."""
+        kills = self.schedule.kills
+        if self.place == len(kills) and self.kill_at is not None:
+            return Kill(ANY, self.kill_at)
+        return kills[self.place] if self.place < len(kills) else None
+
     def add(self, life: LifeEvidence) -> None:
         self.lives.append(life)
+        if life.hindered_by:
+            # What follows a life that should never have been cannot be judged.
+            self.place, self.over = self.place + 1, life.status != "refused"
+            return
         self.resume = life.status != "missing"
         self.place += self.resume
         if self.place < self.planned or life.killed_at or not self.resume:
@@ -79,7 +91,7 @@ class _Run:
         self.over = _is_final(life) or left_alone > _spare_lives(self.schedule)
 
     def evidence(self) -> Evidence:
-        happened = tuple(life.killed_at for life in self.lives if life.status != "missing")
+        happened = tuple(life.planned if life.hindered_by else life.killed_at for life in self.lives if life.in_plan)
         branch = self.ends_from[0] if self.ends_from else None
         executed = replace(self.schedule, kills=happened[: len(self.schedule.kills) + (self.kill_at is not None)])
         return Evidence(_canonical(executed, self.lives), executed, tuple(self.lives), branch)
@@ -96,6 +108,12 @@ class Executor:
         self._accepted: defaultdict[str, set[str]] = defaultdict(set)
         self.subject = subject
         self.lives = 0
+
+    def forget(self) -> None:
+        """Remember nothing of what was executed, as one that has just been made."""
+        self._reuse.forget()
+        self._references.clear()
+        self._accepted.clear()
 
     @property
     def lives_saved(self) -> int:
@@ -186,15 +204,15 @@ class Executor:
         """One more life, and what follows for the next."""
         state = run.directory / "state"
         number = len(run.lives) + 1
-        kills, place = run.schedule.kills, run.place
-        planned = kills[place] if place < len(kills) else None
-        if place == len(kills) and run.kill_at is not None:
-            planned = Kill(ANY, run.kill_at)
-        if place == len(kills) and run.kill_at is not None and run.lives and run.lives[-1].status != "missing":
+        planned = run.plan()
+        at_kill = run.place == len(run.schedule.kills) and run.kill_at is not None
+        if at_kill and run.lives and run.lives[-1].in_plan:
             self._reuse.begin(run.schedule, run.lives, run.directory, run.resume)
-        files = _files(state) if run.resume and run.scene is None else None
-        death = self._run_life(run, number, planned)
-        changed = None if files is None else files != _files(state)
+        hindrance = planned if isinstance(planned, Hindrance) and run.resume and run.scene is not None else None
+        with self._hindered(state, hindrance) if hindrance else nullcontext():
+            files = _files(state) if run.resume and (run.scene is None or hindrance) else None
+            death = self._run_life(run, number, planned if isinstance(planned, Kill) else None)
+            changed = None if files is None else files != _files(state)
         before, run.scene = run.scene, self.subject.scene(state)
         events = self._events(run, number, death)
         life = LifeEvidence(number, run.resume, planned, death, events, before, run.scene, changed)
@@ -202,6 +220,16 @@ class Executor:
         run.add(life)
         accepted = (event["digest"] for event in life.of("ask") if not event["broken"])
         self._accepted[str(run.schedule.without_kills)].update(accepted)
+
+    @contextmanager
+    def _hindered(self, state: Path, hindrance: Hindrance) -> Iterator[None]:
+        """What stands in the way of one life, and then the state as it was."""
+        with tempfile.TemporaryDirectory(dir=self._server.root) as kept:
+            shutil.copytree(state, kept, dirs_exist_ok=True)
+            with self.subject.hinder(hindrance.how, state):
+                yield
+            shutil.rmtree(state)
+            shutil.copytree(kept, state)
 
     def _events(self, run: _Run, number: int, death: Death) -> list[Event]:
         """What the world logged in a life that has written only where it may."""
@@ -265,8 +293,8 @@ def _files(directory: Path) -> dict[str, bytes]:
 
 def _canonical(executed: Schedule, lives: list[LifeEvidence]) -> Schedule:
     """Without the lives at its end that would have been lived anyway; a resume of what had ended is not one of them."""
-    in_plan = [life for life in lives if life.status != "missing"]
-    last_kill = max((place for place, life in enumerate(in_plan) if life.killed_at), default=-1)
+    in_plan = [life for life in lives if life.in_plan]
+    last_kill = max((place for place, life in enumerate(in_plan) if life.killed_at or life.hindered_by), default=-1)
     after = range(last_kill + 1, len(in_plan))
     ended = next((place for place in after if _is_final(in_plan[place])), len(in_plan))
     return executed if ended < len(in_plan) - 1 else executed.canonical()

@@ -59,7 +59,8 @@ def foretell(evidence: Evidence) -> Foretold:
     """Hold every life against what must happen in it."""
     follower = _Follower(evidence)
     for life in evidence.lives:
-        follower.follow(life)
+        if not life.hindered_by:  # such a one must settle nothing
+            follower.follow(life)
     for tool_use_id, known in follower.calls.items():
         if known.settled is not None:
             shown = {"real": TOOL_KINDS[known.tool].shown, "unknown": UNKNOWN_SAYS, "no tool": known.tool}

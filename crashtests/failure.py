@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import cache
 
 import pytest
 
 from crashtests.campaign import Campaign, Nondeterminism
-from crashtests.contract import GUARANTEES, Violation
+from crashtests.contract import GUARANTEES, Violation, breaks
 from crashtests.evidence import Evidence
 from crashtests.execute import SubjectFault
-from crashtests.schedule import Kill, Schedule, parse
+from crashtests.schedule import ANY, Kill, Schedule, parse
 from crashtests.shrink import order, shrink
 from crashtests.timeline import render, replay_command
 
@@ -33,33 +35,54 @@ def broken(
     campaign: Campaign, failing: Schedule, violations: Sequence[Violation], subject: str | None = None
 ) -> ContractBroken:
     """What to raise for a failing schedule: the smallest that breaks what `failing` breaks first, and its report."""
+    executor = campaign.executor
     guarantee = violations[0].guarantee
 
-    def fails(candidate: Schedule) -> Schedule | None:
-        if not campaign.executor.subject.takes(candidate):
-            return None
-        known = campaign.known(candidate)
-        if known is not None and not known:
-            return None
+    @cache
+    def executed(candidate: Schedule) -> Evidence | None:
         try:
-            evidence, found = campaign.check(candidate, "shrink")
+            return executor.execute(candidate) if executor.subject.takes(candidate) else None
         except SubjectFault:
             return None  # that is another story
-        return evidence.schedule if any(v.guarantee == guarantee for v in found) else None
+
+    @cache
+    def fails(candidate: Schedule) -> Schedule | None:
+        evidence = executed(candidate)
+        with suppress(SubjectFault):
+            if evidence and breaks(guarantee, evidence, lambda: executor.reference(candidate), executor.subject):
+                return evidence.schedule
+        return None
 
     def passes(schedule: Schedule, place: int) -> list[Kill]:
-        try:
-            return campaign.check(schedule, "shrink")[0].points(place)
-        except SubjectFault:
-            return []
+        evidence = executed(schedule)
+        return evidence.points(place) if evidence else []
 
     happened = campaign.check(failing, "shrink")[0].schedule  # with real labels in place of `any`
     evidence, found = campaign.check(shrink(happened, fails, passes), "shrink")
-    return ContractBroken(evidence.schedule, found or violations, _report(evidence, found or violations, subject))
+    report = f"{render(evidence, found or violations)}\n\n"
+    if holding := _nearest_holding(campaign, evidence):
+        report += f"holds:      {holding}\n"
+    report += f"replay it:  {replay_command(evidence, subject)}"
+    return ContractBroken(evidence.schedule, found or violations, report)
 
 
-def _report(evidence: Evidence, violations: Sequence[Violation], subject: str | None) -> str:
-    return f"{render(evidence, violations)}\n\nreplay it:  {replay_command(evidence, subject)}"
+def _nearest_holding(campaign: Campaign, evidence: Evidence) -> str | None:
+    """The same schedule with one kill a crash point earlier or later, if every guarantee holds for that.
+
+    What lies between the two is usually what is wrong.
+    """
+    schedule = evidence.schedule
+    for place in reversed(range(len(schedule.kills))):
+        if isinstance(schedule.kills[place], Kill):
+            at = len(evidence.points(place))
+            for moved, way in ((at - 1, "earlier"), (at + 1, "later")):
+                before, after = schedule.kills[:place], schedule.kills[place + 1 :]
+                neighbour = replace(schedule, kills=(*before, Kill(ANY, moved), *after))
+                with suppress(SubjectFault):
+                    other, found = campaign.check(neighbour, "shrink") if moved else (evidence, [])
+                    if moved and not found and not other.overruns:
+                        return f"{other.schedule}   (killed one crash point {way})"
+    return None
 
 
 @contextmanager

@@ -77,10 +77,14 @@ PAUSE = "pause"  # a turn of its own: a paused server-tool turn
 # The definition of the tool that the API itself runs, for turns that are paused or hold server blocks.
 WEB_SEARCH = {"type": "web_search_20250305", "name": "web_search"}
 
+# The end of a run that is told to take as many turns as its script has. The closing response is never asked for.
+LIMIT = "limit"
+
 # How a script ends: the stop reason of the closing response, and whether it has a text.
 ENDS: dict[str, tuple[str, bool]] = {
     "end": ("end_turn", True),
     "silent": ("end_turn", False),
     "sequence": ("stop_sequence", True),
     "refusal": ("refusal", True),
+    LIMIT: ("end_turn", True),
 }

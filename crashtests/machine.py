@@ -15,17 +15,25 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from crashtests import strategies
-from crashtests.schedule import Kill, Schedule, Turn
+from crashtests.schedule import Hindrance, Kill, Schedule, Turn
 from crashtests.subject import Subject
 
 TURNS_MAX = 4
 KILLS_MAX = 3
 STEPS_MAX = 8
 
+SHARDS = 8
+SCHEDULES_PER_SHARD = {"default": 12, "soak": 40, "probe": 4}
+
+
+def shard_seed(session_seed: int, shard: int, rounds: int = 0) -> int:
+    """The seed of one round of a shard: every one its own, all from the one that the session prints."""
+    return (session_seed * SHARDS + shard) * 1_000_003 + rounds
+
 
 def run_shard(judge: Callable[[Schedule], None], subject: Subject, *, seed_number: int, schedules: int) -> None:
     """Draw `schedules` schedules from `seed_number` and give each to `judge`, which raises for one that fails."""
-    turns = strategies.turns(subject.understands)
+    turns, ends = strategies.turns(subject.understands), strategies.ends(limits_turns=subject.limits_turns)
 
     class Machine(RuleBasedStateMachine):
         def __init__(self) -> None:
@@ -47,7 +55,14 @@ def run_shard(judge: Callable[[Schedule], None], subject: Subject, *, seed_numbe
         def add_kill(self, kill: Kill | None) -> None:
             self.schedule = replace(self.schedule, kills=(*self.schedule.kills, kill))
 
-        @rule(end=strategies.ends)
+        if subject.hindrances:
+
+            @precondition(lambda self: 0 < len(self.schedule.kills) < KILLS_MAX)
+            @rule(hindrance=strategies.hindrances(subject.hindrances))
+            def hinder(self, hindrance: Hindrance) -> None:
+                self.schedule = replace(self.schedule, kills=(*self.schedule.kills, hindrance))
+
+        @rule(end=ends)
         def end_with(self, end: str) -> None:
             self.schedule = replace(self.schedule, end=end)
 

@@ -15,7 +15,7 @@ from crashtests.contract import Violation
 from crashtests.evidence import Evidence
 from crashtests.execute import OURS, SubjectFault, executor
 from crashtests.forkserver.client import ForkServerError
-from crashtests.schedule import ScheduleError, parse
+from crashtests.schedule import Hindrance, ScheduleError, parse
 from crashtests.subject import SubjectError
 from crashtests.timeline import render
 
@@ -63,12 +63,14 @@ def _show(evidence: Evidence, violations: list[Violation]) -> int:
 
 
 def overrun(evidence: Evidence) -> str | None:
-    """Which planned kill was never reached, and what happened instead; None if all fired."""
+    """Which planned kill was never reached or hindrance hindered nothing, and what happened; None if all fired."""
     for life in evidence.lives:
-        if life.planned is not None and life.killed_at is None:
+        if life.overrun:
             passed = ", ".join(dict.fromkeys(life.passed)) or "nothing"
+            hindrance = isinstance(life.planned, Hindrance)
+            problem = "had nothing saved to be hindered by" if hindrance else "never passed"
             return (
-                f"life {life.number} never passed {life.planned}, so it was not killed; "
+                f"life {life.number} {problem} {life.planned}{'' if hindrance else ', so it was not killed'}; "
                 f"what happened is '{evidence.schedule}'. It passed: {passed}"
             )
     return None

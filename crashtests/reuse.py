@@ -39,6 +39,13 @@ class Reuse:
         self._ends: dict[Hashable, tuple[LifeEvidence, ...]] = {}
         self.lives_saved = 0
 
+    def forget(self) -> None:
+        """Remember nothing, as at first."""
+        if self._beginning is not None:
+            shutil.rmtree(self._directory)
+        self._beginning = None
+        self._ends.clear()
+
     def beginning(self, schedule: Schedule, run: Path) -> Beginning | None:
         """The lives planned in `schedule`, if they were lived last; `run` is then filled with what they left."""
         begun = self._beginning

@@ -5,7 +5,9 @@
 reads: version 1 of this form; json store with started marks; a first turn that calls `read` and `mail`, a second with
 a thinking block that calls `pay`; the closing response; the first life is killed when it passes `after-tool` for the
 second time, the second (a resume) at its first `before-verify`; then it is resumed until it ends. `over` after the
-options: the run is started over an earlier, unfinished one. `-` in place of a kill: that life is not killed.
+options: the run is started over an earlier, unfinished one. `-` in place of a kill: that life is not killed. `~damaged`
+in its place: that life is a resume from a state that somebody has damaged, which it must refuse; then the state is as
+it was, and the run goes on.
 
 The words come from kinds.py. The form does not depend on Hypothesis: a line kept today can be replayed for ever.
 """
@@ -16,11 +18,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from crashtests.kinds import BLOCKS, ENDS, FIRST_ASKS, PAUSE, TOOL_KINDS
+from crashtests.kinds import BLOCKS, ENDS, FIRST_ASKS, LIMIT, PAUSE, TOOL_KINDS
 
 VERSION = "v1"
 STORES = ("json", "sqlite")
 CALLS_MAX = 4
+# What may stand in the way of a resume, which must then refuse: of the state on disk, or that a live process holds it.
+HINDRANCES = ("damaged", "incomplete", "foreign", "version", "held")
 # As a kill's label: `any:7` dies at the 7th crash point passed, whichever it is. What happened then has its real label.
 ANY = "any"
 
@@ -55,15 +59,29 @@ class Kill:
 
 
 @dataclass(frozen=True, slots=True)
+class Hindrance:
+    """Resume with something in the way (`HINDRANCES`): a life that must refuse and change nothing."""
+
+    how: str
+
+    def __str__(self) -> str:
+        return f"~{self.how}"
+
+
+# How a life is planned: killed, hindered, or left alone.
+Plan = Kill | Hindrance | None
+
+
+@dataclass(frozen=True, slots=True)
 class Schedule:
-    """`kills[i]` is where life i dies, None if it is left alone; the lives after them are left alone as well."""
+    """`kills[i]` is where life i dies, or what hinders it, None if it is left alone, as all lives after them are."""
 
     turns: tuple[Turn, ...]
     end: str = "end"
     store: str = "json"
     marks: bool = True
     over: bool = False
-    kills: tuple[Kill | None, ...] = ()
+    kills: tuple[Plan, ...] = ()
 
     def __str__(self) -> str:
         options = [VERSION, self.store, "marks" if self.marks else "no-marks", *(["over"] if self.over else [])]
@@ -75,6 +93,11 @@ class Schedule:
     def without_kills(self) -> Schedule:
         """The uninterrupted run of the same script."""
         return replace(self, kills=(), over=False)
+
+    @property
+    def turns_max(self) -> int | None:
+        """How many turns the run may take; None if it is not told, or if the script has none to count."""
+        return sum(turn != PAUSED for turn in self.turns) or None if self.end == LIMIT else None
 
     def canonical(self) -> Schedule:
         """Without the lives at the end that are not killed: they are there anyway."""
@@ -89,9 +112,10 @@ class Schedule:
         order = list(TOOL_KINDS)
         beside = sum(len(turn.beside) for turn in self.turns)
         odd = (self.store != "json") + (not self.marks) + self.over + (self.end != "end") + beside
-        killed = [kill for kill in self.kills if kill is not None]
+        killed = [kill for kill in self.kills if isinstance(kill, Kill)]
+        hindered = sum(isinstance(kill, Hindrance) for kill in self.kills)
         tools = sum(order.index(call) for call in calls)
-        crashes = len(killed) + sum(TOOL_KINDS[call].ends is not None for call in calls)
+        crashes = len(killed) + hindered + sum(TOOL_KINDS[call].ends is not None for call in calls)
         return (crashes, len(self.turns), len(calls), tools, odd, sum(kill.n for kill in killed), len(self.kills))
 
     @property
@@ -143,12 +167,18 @@ def _turn(text: str) -> Turn:
     return Turn(calls, beside)
 
 
-def _kill(text: str) -> Kill | None:
+def _kill(text: str) -> Plan:
     if text == "-":
         return None
+    if text.startswith("~"):
+        _allowed("hindrance", text[1:], HINDRANCES)
+        return Hindrance(text[1:])
     match = _KILL.fullmatch(text)
     if match is None:
-        raise ScheduleError(f"kill {text!r} is not label:n, such as after-tool:1, or - for a life that is left alone")
+        raise ScheduleError(
+            f"kill {text!r} is not label:n, such as after-tool:1, nor ~{HINDRANCES[0]} or the like for a resume with a "
+            "hindrance, nor - for a life that is left alone"
+        )
     return Kill(match["label"], int(match["n"]))
 
 

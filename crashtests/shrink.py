@@ -1,20 +1,26 @@
 """Shrinking: from a failing schedule to a smallest one that breaks the same guarantee. It knows what a schedule is.
 
 Greedy descent: of all schedules one step simpler, the first that still fails is taken, until none does. "Simpler" is
-`order`: fewest kills, then turns, then calls, then simplest tools. Since an edit of the script moves the passes of a
-crash point, the n of each kill is tried lower as well. Where no step leads on, detours do: one kill less in exchange
-for another kind of call or for one call more, and the plain store, whose crash points bear other names. At the end
+`order`: fewest kills, then turns, then calls, then simplest tools. It begins with leaps: one thing of the script alone.
+Since an edit of the script moves the passes of a crash point, the n of each kill is tried lower as well. Where no step
+leads on, detours do: one kill less in exchange
+for another kind of call or for one call more, a kill in exchange for a tool that ends its process, and the plain store
+or protocol, whose crash points are others. At the end
 each kill is moved to the earliest crash point of its life that will do, so that of many schedules of one size it is
 always the same that remains. Results are remembered (campaign.py), so it costs little.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 
-from crashtests.kinds import BLOCKS, ENDS, FIRST_ASKS, TOOL_KINDS
-from crashtests.schedule import CALLS_MAX, PAUSED, STORES, Kill, Schedule, Turn
+from crashtests.kinds import BLOCKS, ENDS, FIRST_ASKS, SWEPT, TOOL_KINDS
+from crashtests.schedule import CALLS_MAX, PAUSED, STORES, Kill, Plan, Schedule, Turn
+from crashtests.world import WORLD_POINTS
 
 Fails = Callable[[Schedule], Schedule | None]
 Passes = Callable[[Schedule, int], Sequence[Kill]]
@@ -32,29 +38,63 @@ def order(schedule: Schedule) -> tuple[object, ...]:
         tuple(_BESIDE.index(word) if word in _BESIDE else -1 for word in turn.beside) for turn in schedule.turns
     )
     options = (STORES.index(schedule.store), not schedule.marks, schedule.over, list(ENDS).index(schedule.end))
-    return (*schedule.size(), turns, options, beside, tuple(kill.n if kill else 0 for kill in schedule.kills))
+    passes = tuple(kill.n if isinstance(kill, Kill) else 0 for kill in schedule.kills)
+    return (*schedule.size(), turns, options, beside, passes)
 
 
 def shrink(schedule: Schedule, fails: Fails, passes: Passes) -> Schedule:
     """A smallest schedule found for which `fails` holds.
 
     `fails(candidate)` executes a candidate and returns the schedule that really happened if it failed in the same way,
-    else None. `passes(schedule, place)` are the crash points that the life at `place` passes up to its kill, in order.
+    else None; asked again it remembers. `passes(schedule, place)` are the crash points that the life at `place` passes
+    up to its kill, in order.
     """
+    schedule = _smaller(schedule, _leaps(schedule), fails) or schedule
     while True:
-        smaller = (
-            _smaller(schedule, simpler(schedule), fails)
-            or _smaller(schedule, _detours(schedule, passes), fails)
-            or _earlier(schedule, fails, passes)
-        )
+        schedule = _descend(schedule, fails)
+        smaller = _earlier(schedule, fails, passes) or _smaller(schedule, _detours(schedule, passes), fails)
         if smaller is None:
             return schedule
         schedule = smaller
 
 
+def _descend(schedule: Schedule, fails: Fails) -> Schedule:
+    """Take steps for as long as any leads on: each kind of edit once, simplest result first, and then all over again.
+
+    To begin with the simplest after each step would try again and again what has just been found not to fail.
+    """
+    while True:
+        before, tried = schedule, set[object]()
+        while smaller := _step(schedule, tried, fails):
+            schedule = smaller
+        if schedule == before:
+            return schedule
+
+
+def _step(schedule: Schedule, tried: set[object], fails: Fails) -> Schedule | None:
+    """The simplest candidate that fails, of those whose edit has not been `tried`; those that are tried are added."""
+    for candidate in _sorted(simpler(schedule)):
+        edit = _edit(schedule, candidate)
+        if edit not in tried:
+            tried.add(edit)
+            if smaller := _smaller(schedule, [candidate], fails):
+                return smaller
+    return None
+
+
+def _edit(schedule: Schedule, other: Schedule) -> object:
+    """What is done to the one to get the other, wherever in it: the words that go, and those that come."""
+    before, after = (Counter(re.findall(r"[^\s\[\]]+|\[", str(each))) for each in (schedule, other))
+    return frozenset((before - after).items()), frozenset((after - before).items())
+
+
+def _sorted(candidates: Iterable[Schedule]) -> list[Schedule]:
+    return sorted(set(candidates), key=lambda candidate: (order(candidate), str(candidate)))
+
+
 def _smaller(schedule: Schedule, candidates: Iterable[Schedule], fails: Fails) -> Schedule | None:
     """The simplest candidate that fails. What happened may differ from what was planned, and is what counts."""
-    for candidate in sorted(set(candidates), key=lambda candidate: (order(candidate), str(candidate))):
+    for candidate in _sorted(candidates):
         if order(candidate) < order(schedule):
             failed = fails(candidate)
             # Only if what happened is simpler, too: else there would be no end.
@@ -63,10 +103,23 @@ def _smaller(schedule: Schedule, candidates: Iterable[Schedule], fails: Fails) -
     return None
 
 
+def _leaps(schedule: Schedule) -> Iterator[Schedule]:
+    """One thing of the script alone: a call, a turn, or what stands beside one; with no kill, and with one of them."""
+    calls = [Turn((call,)) for turn in schedule.turns for call in turn.calls]
+    beside = [Turn(turn.calls[:1], (word,)) for turn in schedule.turns for word in turn.beside if turn.calls]
+    plain = Schedule((), schedule.end)
+    kills = [kill for kill in schedule.kills if kill is not None]
+    for turns in ((), *((turn,) for turn in (*calls, *beside, *schedule.turns))):
+        yield replace(plain, turns=turns)
+        yield replace(plain, turns=turns, end="end")
+        if turns in [(turn,) for turn in calls]:
+            yield from (replace(schedule, turns=turns, end="end", kills=(_first_pass(kill),)) for kill in kills)
+
+
 def _earlier(schedule: Schedule, fails: Fails, passes: Passes) -> Schedule | None:
     """The schedule with one of its kills at the first crash point of its life at which it still fails."""
     for place, kill in enumerate(schedule.kills):
-        for point in passes(schedule, place) if kill is not None else ():
+        for point in passes(schedule, place) if isinstance(kill, Kill) else ():
             if point == kill:
                 break
             candidate = replace(schedule, kills=(*schedule.kills[:place], point, *schedule.kills[place + 1 :]))
@@ -82,12 +135,56 @@ def _detours(schedule: Schedule, passes: Passes) -> Iterator[Schedule]:
         fewer = replace(schedule, kills=schedule.kills[:place] + schedule.kills[place + 1 :])
         for number, turn in enumerate(schedule.turns):
             for at, call in enumerate(turn.calls):
-                for others in ((call, call), *((kind,) for kind in TOOL_KINDS)):
+                kinds = list(TOOL_KINDS) if len(schedule.kills) == 1 else []
+                for others in ((call, call), *((kind,) for kind in kinds)):
                     calls = (*turn.calls[:at], *others, *turn.calls[at + 1 :])
                     if len(calls) <= CALLS_MAX:
                         yield _with_turns(fewer, number, Turn(calls, turn.beside))
     if schedule.store != STORES[0]:
         yield from _renamed(replace(schedule, store=STORES[0]), passes, 0)
+    for number, turn in enumerate(schedule.turns):
+        for at, call in enumerate(turn.calls):
+            for kind in _simpler_kinds(call):
+                calls = (*turn.calls[:at], kind, *turn.calls[at + 1 :])
+                yield _with_turns(schedule, number, Turn(calls, turn.beside))
+    if schedule.end != "end" or any(turn.beside for turn in schedule.turns):
+        # A run that stops for some reason is resumed; so is one that has ended, if that is planned.
+        turns = tuple(Turn(turn.calls, tuple(w for w in turn.beside if w not in FIRST_ASKS)) for turn in schedule.turns)
+        yield replace(schedule, turns=turns, end="end", kills=(*schedule.kills, None, None))
+    if not schedule.marks:
+        yield from _killed_elsewhere(schedule, replace(schedule, marks=True), passes)
+    for number, turn in enumerate(schedule.turns):
+        for at, call in enumerate(turn.calls):
+            if TOOL_KINDS[call].ends is not None:
+                yield from _killed_instead(schedule, number, at, passes)
+
+
+def _killed_instead(schedule: Schedule, number: int, at: int, passes: Passes) -> Iterator[Schedule]:
+    """The schedule with a kill in place of a call that ends its process: around the effect of another, or anywhere."""
+    turn, kills = schedule.turns[number], schedule.kills
+    for place in range(len(kills) + 1):
+        for kind in _simpler_kinds(turn.calls[at]):
+            if kind in SWEPT:
+                calls = (*turn.calls[:at], kind, *turn.calls[at + 1 :])
+                other = _with_turns(schedule, number, Turn(calls, turn.beside))
+                for label, n in product(WORLD_POINTS, range(1, at + 2)):
+                    yield replace(other, kills=(*kills[:place], Kill(label, n), *kills[place:]))
+        if others := turn.calls[:at] + turn.calls[at + 1 :]:
+            without = replace(_with_turns(schedule, number, Turn(others, turn.beside)), kills=kills[:place])
+            yield from (
+                replace(without, kills=(*kills[:place], point, *kills[place:])) for point in passes(without, place)
+            )
+
+
+def _killed_elsewhere(schedule: Schedule, other: Schedule, passes: Passes) -> Iterator[Schedule]:
+    """The other schedule with one kill moved to a crash point that only its life passes."""
+    for place, kill in enumerate(schedule.kills):
+        if isinstance(kill, Kill):
+            before, after = schedule.kills[:place], schedule.kills[place + 1 :]
+            known = {point.label for point in passes(replace(schedule, kills=before), place)}
+            for point in passes(replace(other, kills=before), place):
+                if point.label not in known:
+                    yield replace(other, kills=(*before, point, *after))
 
 
 def _renamed(schedule: Schedule, passes: Passes, place: int) -> Iterator[Schedule]:
@@ -97,8 +194,8 @@ def _renamed(schedule: Schedule, passes: Passes, place: int) -> Iterator[Schedul
         return
     kill = schedule.kills[place]
     before, after = schedule.kills[:place], schedule.kills[place + 1 :]
-    likely: list[Kill | None] = [kill]
-    if kill is not None:
+    likely: list[Plan] = [kill]
+    if isinstance(kill, Kill):
         points = passes(replace(schedule, kills=before), place)
         likely = [point for point in points if _same_moment(point, kill)] or likely
     for point in likely:
@@ -119,6 +216,7 @@ def simpler(schedule: Schedule) -> Iterator[Schedule]:
 def _edits(schedule: Schedule) -> Iterator[Schedule]:
     for place in range(len(schedule.kills)):
         yield replace(schedule, kills=schedule.kills[:place] + schedule.kills[place + 1 :])
+        yield replace(schedule, kills=(*schedule.kills[:place], None, *schedule.kills[place + 1 :])).canonical()
     for name, plain in (("store", "json"), ("marks", True), ("over", False), ("end", "end")):
         yield replace(schedule, **{name: plain})  # type: ignore[arg-type]  # one field each
     for place, turn in enumerate(schedule.turns):
@@ -127,12 +225,19 @@ def _edits(schedule: Schedule) -> Iterator[Schedule]:
         for at in range(len(turn.calls)):
             if len(turn.calls) > 1:
                 yield _with_turns(schedule, place, Turn(turn.calls[:at] + turn.calls[at + 1 :], turn.beside))
-            for simpler_kind in _simpler_kinds(turn.calls[at]):
+            for simpler_kind in (kind for kind in _simpler_kinds(turn.calls[at]) if kind in SWEPT):
                 calls = (*turn.calls[:at], simpler_kind, *turn.calls[at + 1 :])
                 yield _with_turns(schedule, place, Turn(calls, turn.beside))
+        if turn.calls and place + 1 < len(schedule.turns):
+            after = schedule.turns[place + 1]
+            if after.calls and len(turn.calls) + len(after.calls) <= CALLS_MAX:
+                both = Turn(turn.calls + after.calls, tuple(dict.fromkeys(turn.beside + after.beside)))
+                yield replace(schedule, turns=(*schedule.turns[:place], both, *schedule.turns[place + 2 :]))
         for at in range(len(turn.beside)):
             if turn.calls:
-                yield _with_turns(schedule, place, Turn(turn.calls, turn.beside[:at] + turn.beside[at + 1 :]))
+                for others in ((), *((word,) for word in _simpler_words(turn.beside[at]) if word not in turn.beside)):
+                    beside = (*turn.beside[:at], *others, *turn.beside[at + 1 :])
+                    yield _with_turns(schedule, place, Turn(turn.calls, beside))
 
 
 def _with_turns(schedule: Schedule, place: int, *turns: Turn) -> Schedule:
@@ -144,10 +249,19 @@ def _simpler_kinds(kind: str) -> list[str]:
     return kinds[: kinds.index(kind)]
 
 
-def _fewer_passes(kills: tuple[Kill | None, ...]) -> Iterator[tuple[Kill | None, ...]]:
+def _simpler_words(word: str) -> list[str]:
+    words = list(BLOCKS if word in BLOCKS else FIRST_ASKS)
+    return words[: words.index(word)]
+
+
+def _first_pass(kill: Plan) -> Plan:
+    return Kill(kill.label) if isinstance(kill, Kill) else kill
+
+
+def _fewer_passes(kills: tuple[Plan, ...]) -> Iterator[tuple[Plan, ...]]:
     """The kills as they are, all at their first passes, and each alone at any pass before its own."""
     yield kills
-    yield tuple(kill and Kill(kill.label) for kill in kills)
+    yield tuple(_first_pass(kill) for kill in kills)
     for place, kill in enumerate(kills):
-        for n in range(1, kill.n if kill else 1):
-            yield (*kills[:place], kill and Kill(kill.label, n), *kills[place + 1 :])
+        if isinstance(kill, Kill):
+            yield from ((*kills[:place], Kill(kill.label, n), *kills[place + 1 :]) for n in range(1, kill.n))

@@ -1,10 +1,11 @@
 """Establish the smallest schedule that shows each planted bug, by going through all schedules in order of size.
 
 Nothing is drawn and nothing is shrunk: every schedule of the bound is executed, smallest first, until one breaks the
-bug's guarantee. The bound: without a death, up to 2 turns and 2 calls, one of them of any kind, or 1 call and one
-thing that is not plain (a store, the protocol, the end, a block ...); with one death anywhere, up to 2 turns and 1
-call of any kind with one thing that is not plain, or 2 calls of the swept kinds; with two deaths anywhere, up to 2
-turns and 1 call of the swept kinds. Takes seconds for a bug that needs no death, minutes for one that needs two.
+bug's guarantee. The bound: without a death, also with a resume of the run that has ended, up to 2 turns and 2 calls,
+one of them of any kind, or 1 call and one thing that is not plain (a store, the protocol, the end, a block ...); with
+one death anywhere, or a run that has ended and is resumed with a hindrance, up to 2 turns and 1 call of any kind with
+one thing that is not plain, or 2 calls of the swept kinds; with two deaths anywhere, up to 2 turns and 1 call of the
+swept kinds. Takes seconds for a bug that needs no death, minutes for one that needs two.
 
 Exit status: 0, all are as listed; 1, some are not; 2, there is no bug of that name.
 """
@@ -15,14 +16,14 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby, product
+from itertools import chain, groupby, product
 
 from crashtests.bugs import BUGS
 from crashtests.contract import violations
 from crashtests.evidence import Evidence
 from crashtests.execute import Executor, SubjectFault, executor
 from crashtests.kinds import BLOCKS, ENDS, FIRST_ASKS, SWEPT, TOOL_KINDS
-from crashtests.schedule import PAUSED, Schedule, Turn
+from crashtests.schedule import HINDRANCES, PAUSED, Hindrance, Plan, Schedule, Turn
 from crashtests.shrink import order
 from crashtests.sweep import Task, sweep
 
@@ -73,14 +74,17 @@ def smallest(execute: Executor, guarantee: str) -> Schedule | None:
 def _failing(execute: Executor, base: Schedule, kills: int, guarantee: str) -> Iterator[Schedule]:
     """The schedules with this script and so many kills that break the guarantee, those that are killed early first."""
 
-    def kill(base: Schedule, k: int) -> Evidence:
+    def kill(base: Schedule, k: int | None) -> Evidence:
         return execute.execute(base, kill_at=k)
 
     try:
         # Without a kill, an earlier run, or a tool that ends the process, a run is the uninterrupted one.
         alone = execute.execute if base.ending_calls or base.over else execute.reference
         evidences = sweep(Task(base, kills), kill) if kills else iter([alone(base)])
-        for evidence in evidences:
+        # A run that has ended, and is resumed.
+        resumes: dict[int, list[Plan]] = {0: [None], 1: [Hindrance(how) for how in HINDRANCES]}
+        resumed = (execute.execute(replace(base, kills=(None, plan))) for plan in resumes.get(kills, []))
+        for evidence in chain(evidences, resumed):
             killed = sum(kill is not None for kill in evidence.schedule.kills)
             if killed == kills:
                 found = violations(evidence, execute.reference(evidence.schedule), execute.subject)

@@ -10,8 +10,8 @@ from collections.abc import Sequence, Set
 
 from hypothesis import strategies as st
 
-from crashtests.kinds import BLOCKS, ENDS, FIRST_ASKS, PAUSE, TOOL_KINDS
-from crashtests.schedule import ANY, CALLS_MAX, PAUSED, Kill, Schedule, Turn
+from crashtests.kinds import BLOCKS, ENDS, FIRST_ASKS, LIMIT, PAUSE, TOOL_KINDS
+from crashtests.schedule import ANY, CALLS_MAX, HINDRANCES, PAUSED, Hindrance, Kill, Plan, Schedule, Turn
 from crashtests.subject import Subject
 
 
@@ -26,13 +26,20 @@ def turns(understood: Set[str]) -> st.SearchStrategy[Turn]:
     return st.one_of(plain, plain, plain, plain, st.builds(Turn, calls, beside), *paused)
 
 
-ends = st.sampled_from(list(ENDS))
+def ends(*, limits_turns: bool) -> st.SearchStrategy[str]:
+    """How the script ends."""
+    return st.sampled_from([end for end in ENDS if end != LIMIT or limits_turns])
 
 
 # Where in a life to die, counted over all crash points; a life of several turns passes a hundred and more.
 kills = st.one_of(
     st.just(None), *[st.builds(Kill, st.just(ANY), st.integers(1, most)) for most in (20, 40, 60, 80, 120)]
 )
+
+
+def hindrances(promised: Set[str]) -> st.SearchStrategy[Hindrance]:
+    """What stands in a life's way, of that which the subject promises to refuse."""
+    return st.sampled_from([Hindrance(how) for how in HINDRANCES if how in promised])
 
 
 def options(stores: Sequence[str], protocols: Sequence[bool]) -> st.SearchStrategy[tuple[str, bool, bool]]:
@@ -43,7 +50,7 @@ def options(stores: Sequence[str], protocols: Sequence[bool]) -> st.SearchStrate
 def schedules(stores: Sequence[str], protocols: Sequence[bool]) -> st.SearchStrategy[Schedule]:
     """Whole schedules, of the sizes that the machine puts together."""
 
-    def whole(chosen: tuple[str, bool, bool], script: list[Turn], end: str, lives: list[Kill | None]) -> Schedule:
+    def whole(chosen: tuple[str, bool, bool], script: list[Turn], end: str, lives: list[Plan]) -> Schedule:
         store, marks, over = chosen
         return Schedule(tuple(script), end, store, marks, over, tuple(lives))
 
@@ -51,6 +58,6 @@ def schedules(stores: Sequence[str], protocols: Sequence[bool]) -> st.SearchStra
         whole,
         options(stores, protocols),
         st.lists(turns(Subject.understands), max_size=4),
-        ends,
-        st.lists(kills, max_size=4),
+        ends(limits_turns=True),
+        st.lists(st.one_of(kills, hindrances(set(HINDRANCES))), max_size=4),
     )

@@ -11,12 +11,13 @@ import importlib
 import importlib.util
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from crashtests.kinds import BLOCKS, FIRST_ASKS, PAUSE, TOOL_KINDS
-from crashtests.schedule import Kill, Schedule
+from crashtests.kinds import BLOCKS, FIRST_ASKS, LIMIT, PAUSE, TOOL_KINDS
+from crashtests.schedule import Hindrance, Kill, Schedule
 from crashtests.scripted import ScriptedModel
 from crashtests.world import AFTER_EFFECT, BEFORE_EFFECT, WorldTool
 
@@ -86,6 +87,8 @@ class Subject(ABC):
     """With started marks, without, or both, likewise."""
     understands: ClassVar[frozenset[str]] = frozenset((*TOOL_KINDS, *BLOCKS, *FIRST_ASKS, PAUSE))
     """The tools and blocks (kinds.py) that it is meant to take: the rest is not drawn, so not held against it."""
+    limits_turns: ClassVar[bool] = False
+    """Whether a start can be told how many turns to take at most (`schedule.turns_max`), and a resume holds to it."""
     moments: ClassVar[tuple[Kill, ...]] = (Kill(BEFORE_EFFECT), Kill(AFTER_EFFECT))
     """Where a first kill is worth a second one at every crash point of the resume."""
     model_points: ClassVar[bool] = True
@@ -95,8 +98,15 @@ class Subject(ABC):
     settles_exactly: ClassVar[bool] = False
     """Whether it promises the reconcile table of the reference harness, so that each settlement is foretold."""
 
+    hindrances: ClassVar[frozenset[str]] = frozenset()
+    """What it promises to refuse (`schedule.HINDRANCES`), where `hinder` can bring it about."""
+
     def takes(self, schedule: Schedule) -> bool:
-        """Whether it is meant to take all that the model says in this script."""
+        """Whether it is meant to take all that the model says in this script, its end, and what hinders its lives."""
+        if schedule.end == LIMIT and not self.limits_turns:
+            return False
+        if not {kill.how for kill in schedule.kills if isinstance(kill, Hindrance)} <= self.hindrances:
+            return False
         return {word for turn in schedule.turns for word in (*turn.beside, *turn.calls)} <= self.understands
 
     def labels(self, schedule: Schedule) -> Mapping[str, str]:
@@ -113,6 +123,13 @@ class Subject(ABC):
     def state_key(self, state_dir: Path) -> str | None:
         """Equal for two states from which this harness must go on alike; None if that cannot be told (reuse.py)."""
         return None
+
+    def hinder(self, how: str, state_dir: Path) -> AbstractContextManager[object]:
+        """Bring one of its `hindrances` about in a saved run, for as long as the context lasts; the suite keeps a copy.
+
+        Called outside of the lives, where everything is as the life before left it.
+        """
+        raise NotImplementedError(f"subject {self.name} cannot be hindered by {how!r}")
 
     def scene(self, state_dir: Path) -> Scene | None:
         """What is durable in `state_dir`, changing nothing; None if there is nothing or it cannot be read."""

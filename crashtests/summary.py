@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from crashtests.campaign import Tally
 from crashtests.expect import ROWS
-from crashtests.schedule import Schedule
+from crashtests.schedule import HINDRANCES, Schedule
 from crashtests.subject import Subject
 from crashtests.sweep import BOUNDS
 
@@ -28,6 +28,10 @@ class Session:
     profile: str
     seed: int
     seconds: float
+
+    def refused(self) -> Counter[tuple[str, str]]:
+        """How often a life that was hindered has refused, by (store, hindrance)."""
+        return Counter(tuple(h) for r in self.tally.schedules.values() for h in r["hindered"])
 
     def triples(self, key: str, part: str | None = None) -> Counter[tuple[str, str, str]]:
         """How often each (store, label, phase) stands under `key` ("kills", "passed"), in all parts or in one."""
@@ -59,6 +63,13 @@ def gates(session: Session) -> list[str]:
     if session.subject.settles_exactly:
         rows = _rows(session)
         missed += [f"reconcile row '{row}' was never met" for row in ROWS if not rows[row]]
+    refused = session.refused()
+    missed += [
+        f"{store} was never resumed with a state that is {how}"
+        for store in session.subject.stores
+        for how in sorted(session.subject.hindrances)
+        if not refused[store, how]
+    ]
     if not session.count("sweep"):
         missed.append("the sweep did not run")
     return missed
@@ -74,6 +85,9 @@ def summary(session: Session) -> str:
         lines += [f"  {row:24}{rows[row]:8}" for row in ROWS]
         unknown = rows["unknown"] + rows["verify: cannot tell"]
         lines += [f"  told 'state unknown': {unknown} of {rows.total()} ({100 * unknown / rows.total():.1f} %)"]
+    if refused := session.refused():
+        each = ", ".join(f"{how} {sum(n for (_, h), n in refused.items() if h == how)}" for how in HINDRANCES)
+        lines += ["", f"resumes that had to be refused: {each}"]
     bounds = "; ".join(map(str, BOUNDS[session.profile]))
     rates = tally.rates
     lines += [

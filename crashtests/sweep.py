@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from crashtests.evidence import Evidence, LifeEvidence
-from crashtests.kinds import SWEPT, TOOL_KINDS
-from crashtests.schedule import Kill, Schedule, Turn
+from crashtests.kinds import BLOCKS, FIRST_ASKS, SWEPT, TOOL_KINDS
+from crashtests.schedule import HINDRANCES, Hindrance, Kill, Schedule, Turn
 from crashtests.subject import Subject
 from crashtests.world import AFTER_EFFECT
 
@@ -55,7 +55,8 @@ BOUNDS = {
 }
 
 # What the scripts of a bound do not reach: a run over an earlier one, a response that is cut, a paused turn, a refusal,
-# a tool that the model makes up, and a verify that is of no help or finds a failure.
+# a limit, a tool that the model makes up, a verify that is of no help or finds a failure, tools that raise or end their
+# process, odd outputs, and blocks that are none of a harness's business.
 _CORNERS = (
     Schedule((Turn(("pay",)),), over=True),
     Schedule((Turn(("pay",), ("!max_tokens",)),)),
@@ -63,16 +64,27 @@ _CORNERS = (
     Schedule((Turn(("read",)), Turn(("pay",), ("!max_tokens",))), kills=(Kill(AFTER_EFFECT),)),
     Schedule((Turn((), ("pause",)), Turn(("pay",)))),
     Schedule((Turn(("pay",)),), end="refusal"),
+    Schedule((Turn(("pay",)),), end="limit"),
     Schedule((Turn(("ghost",)),)),
     Schedule((Turn(("guess",)),)),
     Schedule((Turn(("blind",)),)),
     Schedule((Turn(("lapse",)),)),
+    Schedule((Turn(("deny", "bounce")),)),
+    Schedule((Turn(("quit",)),)),
+    Schedule((Turn(("stop",)),)),
+    Schedule((Turn(("empty", "zero", "dict", "big")),)),
+    Schedule((Turn(("none", "bytes", "nan", "surrogate")),)),
+    Schedule((Turn(("read",), BLOCKS),)),
 )
+
+# What is seen without a kill: each way in which a turn may have to be asked for again.
+_UNKILLED = tuple(Schedule((Turn(("pay",), (word,)),)) for word in FIRST_ASKS)
 
 # Scripts that are killed at each of the subject's `moments`, and then, on the first of its stores, at every crash point
 # of the resume.
 _MOMENTS = (Schedule((Turn(("mail",)),)),)
 
+_HINDERED = (Schedule((Turn(("pay",)),)),)
 
 # A place in a life that none gets to.
 _NEVER = 10**9
@@ -80,7 +92,7 @@ _NEVER = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A schedule without its last kills, which the sweep adds at every place: `kills` of them.
+    """A schedule without its last kills, which the sweep adds at every place: `kills` of them, 0 for one that is whole.
 
     `from_answer`: the first place is where the model gives this answer. Until then no harness can tell the script from
     a simpler one that is swept with the same options, so a kill leaves what it leaves there. 0: from the beginning.
@@ -114,7 +126,17 @@ def tasks(subject: Subject, profile: str) -> list[Task]:
     for script, moment in product(_MOMENTS, subject.moments):
         if subject.takes(script):
             kills[replace(next(_options(script, subject)), kills=(moment,))] = 1
+    kills.update(dict.fromkeys(_hindered(subject), 0))
+    kills.update({base: kills.get(base, 0) for base in _UNKILLED if subject.takes(base)})
     return list(_tasks(kills))
+
+
+def _hindered(subject: Subject) -> Iterator[Schedule]:
+    """A script that is killed at each of the subject's moments, and then hindered in all ways, one after the other."""
+    hindrances = tuple(Hindrance(how) for how in HINDRANCES if how in subject.hindrances)
+    for script, moment, store in product(_HINDERED, subject.moments, subject.stores):
+        if hindrances and subject.takes(script):
+            yield replace(script, store=store, kills=(moment, *hindrances))
 
 
 def _tasks(kills: Mapping[Schedule, int]) -> Iterator[Task]:
@@ -123,8 +145,10 @@ def _tasks(kills: Mapping[Schedule, int]) -> Iterator[Task]:
     for base in sorted(kills, key=Schedule.size):
         starts = [replace(base, turns=base.turns[:n], end="end") for n in range(len(base.turns) + 1)]
         shared = [n for n, start in enumerate(starts) if start in swept]
-        yield Task(base, kills[base], max(shared) + 1 if shared and kills[base] == 1 and not base.kills else 0)
-        if not base.kills:
+        # A run with a limit is another from the beginning: the limit is saved with it.
+        alike = not base.kills and base.turns_max is None
+        yield Task(base, kills[base], max(shared) + 1 if shared and kills[base] == 1 and alike else 0)
+        if alike:
             swept.update(starts)
 
 
@@ -141,8 +165,11 @@ def _options(schedule: Schedule, subject: Subject) -> Iterator[Schedule]:
             yield replace(schedule, store=store, marks=marks)
 
 
-def sweep(task: Task, execute: Callable[[Schedule, int], Evidence]) -> Iterator[Evidence]:
+def sweep(task: Task, execute: Callable[[Schedule, int | None], Evidence]) -> Iterator[Evidence]:
     """Evidence of each kill, in order; `execute(base, k)` kills at the k-th crash point after the base's own kills."""
+    if not task.kills:
+        yield execute(task.base, None)
+        return
     place = len(task.base.kills)
     passed: int | None = None
     branches: set[Hashable] = set()
@@ -165,7 +192,7 @@ def sweep(task: Task, execute: Callable[[Schedule, int], Evidence]) -> Iterator[
 
 def _life(evidence: Evidence, place: int) -> LifeEvidence:
     """The life that a kill at `place` would hit: lives that found nothing to resume are not counted."""
-    return [life for life in evidence.lives if life.status != "missing"][place]
+    return [life for life in evidence.lives if life.in_plan][place]
 
 
 def _passed_before(answer: int, life: LifeEvidence) -> int:

@@ -9,11 +9,8 @@ import pytest
 
 from crashtests.campaign import Campaign
 from crashtests.failure import broken, reported
-from crashtests.machine import run_shard
+from crashtests.machine import SCHEDULES_PER_SHARD, SHARDS, run_shard, shard_seed
 from crashtests.schedule import Schedule
-
-SHARDS = 8
-SCHEDULES_PER_SHARD = {"default": 12, "soak": 40, "probe": 4}
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))
@@ -33,7 +30,7 @@ def test_machine(
     end = time.monotonic() + 60 * options.crash_minutes / SHARDS
     rounds = 0
     while rounds == 0 or (options.crash_profile == "soak" and time.monotonic() < end):
-        number = (options.crash_seed * SHARDS + shard) * 1_000_003 + rounds
+        number = shard_seed(options.crash_seed, shard, rounds)
         with reported(record_property):
             run_shard(judge, subject, seed_number=number, schedules=SCHEDULES_PER_SHARD[options.crash_profile])
         rounds += 1

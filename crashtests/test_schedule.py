@@ -71,7 +71,7 @@ WRONG = {
     "v1 json marks [] end": "turn [] makes 0 calls; allowed are 1 to 4, or [pause]",
     "v1 json marks [thinking] end": "turn [thinking] makes 0 calls; allowed are 1 to 4",
     "v1 json marks [pay pay pay pay pay] end": "turn [pay pay pay pay pay] makes 5 calls; allowed are 1 to 4",
-    "v1 json marks [pay] end > after-tool": "kill 'after-tool' is not label:n, such as after-tool:1, or -",
+    "v1 json marks [pay] end > after-tool": "kill 'after-tool' is not label:n, such as after-tool:1, nor ~damaged",
     "v1 json marks [pay] end > after-tool:0": "kill 'after-tool:0' is not label:n",
     "v1 json marks [pay] end > after-tool:1234567": "kill 'after-tool:1234567' is not label:n",
 }

@@ -47,7 +47,7 @@ def calls(schedule: Schedule) -> list[str]:
 
 
 def labels(schedule: Schedule) -> set[str]:
-    return {kill.label for kill in schedule.kills if kill}
+    return {kill.label for kill in schedule.kills if isinstance(kill, Kill)}
 
 
 BIG = (

@@ -25,7 +25,7 @@ def test_sweep(
     """Every guarantee holds wherever a script of this share is killed."""
     options = request.config.option
 
-    def execute(base: Schedule, k: int) -> Evidence:
+    def execute(base: Schedule, k: int | None) -> Evidence:
         evidence, violations = campaign.check(base, "sweep", kill_at=k)
         if violations:
             raise broken(campaign, evidence.schedule, violations, options.subject)

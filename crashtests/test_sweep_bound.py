@@ -89,11 +89,12 @@ def test_second_kills_follow_states_and_not_kills() -> None:
     """Kills that leave the same bytes and the same world are followed once; every state that is left is followed."""
     asked = []
 
-    def execute(base: Schedule, k: int) -> Evidence:
+    def execute(base: Schedule, k: int | None) -> Evidence:
         """Lives of 4 crash points, of which the 2nd and the 3rd leave the same state."""
+        assert k is not None
         asked.append((len(base.kills), k))
         kills = (*base.kills, *([Kill("point", k)] if k <= 4 else []))
-        lives = [life(at(*["point"] * kill.n), killed=str(kill)) for kill in kills if kill]
+        lives = [life(at(*["point"] * kill.n), killed=str(kill)) for kill in kills if isinstance(kill, Kill)]
         lives += [life(at(*["point"] * 4), ending())] if k > 4 else []
         return replace(evidence(str(replace(base, kills=kills)), *lives), branch=2 if k == 3 else k)
 
@@ -110,7 +111,8 @@ def test_a_point_that_is_skipped(naive: Executor, skipped: int) -> None:
     """A loop that leaves a crash point out comes to the end one kill too early, and says so."""
     base = parse("v1 json marks [pay] end")
 
-    def execute(schedule: Schedule, k: int) -> Evidence:
+    def execute(schedule: Schedule, k: int | None) -> Evidence:
+        assert k is not None
         return naive.execute(schedule, kill_at=k + (k >= skipped))
 
     with pytest.raises(

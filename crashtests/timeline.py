@@ -33,7 +33,8 @@ def replay_command(evidence: Evidence, subject: str | None = None) -> str:
 
 
 def _life(life: LifeEvidence) -> Iterator[str]:
-    yield f"life {life.number}    {'resumes' if life.resume else 'starts'}"
+    hindered = f", hindered: {life.hindered_by}" if life.hindered_by else ""
+    yield f"life {life.number}    {'resumes' if life.resume else 'starts'}{hindered}"
     for event in life.events:
         if text := _event(event):
             yield f"          {text}"

@@ -124,10 +124,11 @@ def _lines(texts: Iterable[str]) -> str:
 def encode(format_name: str, version: int, fields: Iterable[str]) -> bytes:
     """The bytes of a file: readable JSON behind a line with the hash of everything after that line."""
     lines = ",\n  ".join((f'"format": "{format_name}"', f'"version": {version}', *fields))
-    return _with_hash(f"  {lines}\n}}\n".encode())
+    return with_hash(f"  {lines}\n}}\n".encode())
 
 
-def _with_hash(rest: bytes) -> bytes:
+def with_hash(rest: bytes) -> bytes:
+    """The bytes of a file whose lines after the first two are `rest`."""
     return b'{\n  "sha256": "%s",\n%s' % (hashlib.sha256(rest).hexdigest().encode(), rest)
 
 
@@ -149,7 +150,7 @@ def _read(path: Path, format_name: str, version: int) -> dict[str, Any] | None:
     if (found := value.pop("version", None)) != version:
         raise StateVersion(path, f"is of version {found!r}, this release reads {version}", "use the release it is of")
     value.pop("sha256", None)
-    if data != _with_hash(data.partition(b",\n")[2]):
+    if data != with_hash(data.partition(b",\n")[2]):
         raise StateDamaged(path, "is not as it was written (its hash differs)", START_AFRESH)
     return value
 

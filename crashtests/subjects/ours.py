@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
-from collections.abc import Mapping
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from crashtests.schedule import Kill, Schedule
+from crashtests.schedule import HINDRANCES, Kill, Schedule
 from crashtests.scripted import ApiRefused, ScriptedModel
 from crashtests.subject import Ending, Life, Scene, Subject
 from crashtests.world import WorldTool
@@ -21,6 +28,8 @@ class Harness(Subject):
     stores = ("json", "sqlite")
     protocols = (True, False)
     settles_exactly = True
+    limits_turns = True
+    hindrances = frozenset(HINDRANCES)
     moments = tuple(
         Kill(label)
         for label in (
@@ -59,6 +68,7 @@ class Harness(Subject):
                 [_tool(tool) for tool in life.tools],
                 _store(life.schedule, life.state_dir),
                 resume=life.resume,
+                turns_max=None if life.resume else life.schedule.turns_max,
                 server_tools=life.server_tools,
                 started_marks=life.schedule.marks,
                 warn=print,
@@ -93,6 +103,15 @@ class Harness(Subject):
             ledger={e.tool_use_id: "finished" if e.finished else "started" for e in ledger.entries.values()},
         )
 
+    def hinder(self, how: str, state_dir: Path) -> AbstractContextManager[object]:
+        if how == "held":
+            return _held(state_dir)
+        if (state_dir / "checkpoint.json").exists():
+            _SPOIL_JSON[how](state_dir)
+        else:
+            _spoil_database(how, state_dir / "state.sqlite3")
+        return nullcontext()
+
     def state_key(self, state_dir: Path) -> str | None:
         """Every file as it is, temporary ones too, but for the random run id; of a database, what is in it."""
         # The executor asks for the scene and then for the key of one moment, and reading a store takes its time.
@@ -119,6 +138,60 @@ def _read(state_dir: Path) -> Any:
         except harness.StateRefused:
             continue
     return None
+
+
+@contextmanager
+def _held(state_dir: Path) -> Iterator[None]:
+    """This process, which is alive, owns the run."""
+    descriptor = os.open(state_dir, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def _replace_ledger(state_dir: Path) -> None:
+    """The ledger of another run, whose silence would be taken for evidence."""
+    import harness
+
+    checkpoint, _ = harness.JsonStore(state_dir).read()
+    with tempfile.TemporaryDirectory() as other:
+        harness.JsonStore(other).create(replace(checkpoint, run_id="another"))
+        shutil.copyfile(Path(other) / "effects.json", state_dir / "effects.json")
+
+
+def _raise_version(path: Path) -> None:
+    """A file that is whole, and that a later release might have written."""
+    from harness.json_store import with_hash
+
+    path.write_bytes(with_hash(path.read_bytes().partition(b",\n")[2].replace(b'"version": 1', b'"version": 99', 1)))
+
+
+_SPOIL_JSON: dict[str, Callable[[Path], None]] = {
+    "damaged": lambda state_dir: _cut(state_dir / "checkpoint.json"),
+    "incomplete": lambda state_dir: (state_dir / "effects.json").unlink(),
+    "foreign": _replace_ledger,
+    "version": lambda state_dir: _raise_version(state_dir / "checkpoint.json"),
+}
+
+_SPOIL_DATABASE = {
+    "damaged": "SELECT * FROM messages",  # any look at it, so that closing empties the log
+    "incomplete": "DELETE FROM messages WHERE key = (SELECT max(key) FROM messages)",
+    "foreign": "PRAGMA application_id=1",
+    "version": "PRAGMA user_version=99",
+}
+
+
+def _spoil_database(how: str, path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(_SPOIL_DATABASE[how])
+    if how == "damaged":
+        _cut(path)
 
 
 class _Model:
