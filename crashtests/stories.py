@@ -122,7 +122,7 @@ def evidence(line: str, *lives: LifeEvidence) -> Evidence:
     before: Scene | None = None
     for number, one in enumerate(lives, start=1):
         events = [{**each, "life": number} for each in one.events]
-        planned = Kill(*_label_and_n(one.death.witness)) if one.death.witness else None
+        planned = Kill(*_label_and_n(one.death.witness)) if one.death.witness else one.planned
         numbered.append(
             LifeEvidence(number, number > 1, planned, one.death, events, one.before or before, one.after, one.changed)
         )

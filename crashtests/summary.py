@@ -65,7 +65,7 @@ def gates(session: Session) -> list[str]:
         missed += [f"reconcile row '{row}' was never met" for row in ROWS if not rows[row]]
     refused = session.refused()
     missed += [
-        f"{store} was never resumed with a state that is {how}"
+        f"{store} was never resumed with a run that is {how}"
         for store in session.subject.stores
         for how in sorted(session.subject.hindrances)
         if not refused[store, how]

@@ -7,6 +7,7 @@ from typing import Any
 
 from crashtests.contract import GUARANTEES, violations
 from crashtests.evidence import Evidence
+from crashtests.schedule import Hindrance
 from crashtests.stories import (
     AGAIN,
     ANSWER,
@@ -440,6 +441,35 @@ def test_refusal_changes_nothing() -> None:
     touched = evidence(LINE, early, life(ending("missing"), changed=True), life(ending(), changed=True))
 
     assert ["life 2 refused to resume and changed what is on disk"] == broken(touched)["REFUSAL"]
+
+
+HINDRANCE = Hindrance("damaged")
+NAMED = "./state/checkpoint.json: is damaged"
+
+
+def hindered(*events: Event, changed: bool = False) -> Evidence:
+    """A run that was killed, resumed while it was damaged, and then resumed as it was."""
+    rest = HONEST.lives[1]
+    return evidence(LINE, KILLED, life(*events, planned=HINDRANCE, changed=changed, after=POINT_A), rest)
+
+
+def test_hindered() -> None:
+    """A run that is not as it was left is refused, by name, with nothing asked, run or changed."""
+    what = "life 2 was to resume a run that is damaged, and"
+    refused = ending("refused", NAMED)
+
+    assert {} == broken(hindered(refused))
+    assert {"REFUSAL": [f"{what} did not refuse: it ended 'done' ()"]} == broken(hindered(ending("done")))
+    assert {"REFUSAL": [f"{what} changed what is on disk"]} == broken(hindered(refused, changed=True))
+    assert {"REFUSAL": [f"{what} asked the model or ran a tool"]} == broken(hindered(begun()[0], refused))
+    assert {"REFUSAL": [f"{what} refused without naming the file: 'no'"]} == broken(hindered(ending("refused", "no")))
+
+
+def test_a_run_that_should_have_been_refused() -> None:
+    """What it did besides is not held against it: that it was there at all is what is wrong."""
+    found = hindered(*ran(), ending("done"))
+
+    assert ["REFUSAL"] == list(broken(found))
 
 
 def test_honest_exit() -> None:

@@ -14,7 +14,7 @@ from crashtests import strategies
 from crashtests.bugs import BUGS
 from crashtests.kinds import BLOCKS, ENDS, FIRST_ASKS, TOOL_KINDS
 from crashtests.regressions import regressions
-from crashtests.schedule import PAUSED, STORES, Kill, Schedule, ScheduleError, Turn, parse
+from crashtests.schedule import HINDRANCES, PAUSED, STORES, Hindrance, Kill, Schedule, ScheduleError, Turn, parse
 from harness.crash import crash_points
 
 PLAIN = parse("v1 json marks [pay] end")
@@ -36,6 +36,7 @@ def test_every_word_reads_back() -> None:
     schedules += [replace(PLAIN, turns=(Turn((kind,)), PAUSED)) for kind in TOOL_KINDS]
     schedules += [replace(PLAIN, turns=(Turn(("pay",), (word,)),)) for word in (*BLOCKS, *FIRST_ASKS)]
     schedules += [replace(PLAIN, kills=(None, Kill(label, 12))) for s in STORES for label in crash_points(s)]
+    schedules += [replace(PLAIN, kills=(None, Hindrance(how))) for how in HINDRANCES]
 
     assert schedules == [parse(str(schedule)) for schedule in schedules]
 
@@ -72,6 +73,7 @@ WRONG = {
     "v1 json marks [thinking] end": "turn [thinking] makes 0 calls; allowed are 1 to 4",
     "v1 json marks [pay pay pay pay pay] end": "turn [pay pay pay pay pay] makes 5 calls; allowed are 1 to 4",
     "v1 json marks [pay] end > after-tool": "kill 'after-tool' is not label:n, such as after-tool:1, nor ~damaged",
+    "v1 json marks [pay] end > - > ~haunted": "hindrance 'haunted' is none of: damaged, incomplete, foreign, version, held",
     "v1 json marks [pay] end > after-tool:0": "kill 'after-tool:0' is not label:n",
     "v1 json marks [pay] end > after-tool:1234567": "kill 'after-tool:1234567' is not label:n",
 }

@@ -70,7 +70,7 @@ def test_any_order_counts_the_same() -> None:
     """What several parts have covered counts for the same one, whichever tally is merged first."""
     line = "v1 json marks [pay] end > after-effect:1"
     records = [
-        {"part": part, "kills": [], "passed": [], "rows": {}, "overruns": overruns}
+        {"part": part, "kills": [], "passed": [], "hindered": [], "rows": {}, "overruns": overruns}
         for part, overruns in (("machine", 2), ("machine", 0), ("regressions", 0), ("wire", 1))
     ]
     merged = []
@@ -84,9 +84,10 @@ def test_any_order_counts_the_same() -> None:
 
 
 class Covered(Exact):
-    """Lists one crash point on its one store."""
+    """Lists one crash point on its one store, and refuses to share it."""
 
     name = "covered"
+    hindrances = frozenset(["held"])
 
     def labels(self, schedule: Schedule) -> Mapping[str, str]:
         return {"saved": "the scene is on disk"}
@@ -101,6 +102,7 @@ def session(**changes: Any) -> Session:
         "part": "sweep",
         "kills": [["json", "saved", "first"], ["json", "saved", "resume"]],
         "passed": [["json", "saved", "first"], ["json", "saved", "resume"]],
+        "hindered": [["json", "held"]],
         "rows": dict.fromkeys(ROWS, 1),
         "overruns": 0,
     }
@@ -121,6 +123,7 @@ MISSED: dict[str, dict[str, Any]] = {
         "passed": [["json", "saved", "first"], ["json", "other", "resume"]]
     },
     "json saved was never passed": {"passed": [], "kills": []},
+    "json was never resumed with a run that is held": {"hindered": []},
     "reconcile row 'verify: not done' was never met": {"rows": dict.fromkeys(ROWS, 1) | {"verify: not done": 0}},
 }
 
@@ -146,5 +149,6 @@ def test_the_summary_says_what_was_counted() -> None:
 
     assert "  saved                                     1              1\n" in text
     assert "  unknown                        1\n" in text
+    assert "resumes that had to be refused: damaged 0, incomplete 0, foreign 0, version 0, held 1\n" in text
     assert "sweep    1 schedules" in text
     assert "machine  0 schedules from --crash-seed 1, 0 planned kills overran" in text
