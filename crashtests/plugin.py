@@ -26,7 +26,7 @@ from crashtests.summary import Session, gates, summary
 from crashtests.sweep import BOUNDS
 
 # Tests that judge a subject, in the order in which they run; all others are unit tests and run last.
-_ORDER = ("test_regressions", "test_canary", "test_sweep", "test_machine", "test_wire")
+_ORDER = ("test_regressions", "test_canary", "test_sweep", "test_powerloss", "test_machine", "test_wire")
 
 _TALLIES = pytest.StashKey[list[dict[str, Any]]]()
 _BEGIN = pytest.StashKey[float]()
@@ -82,7 +82,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def _wanted(module: str, config: pytest.Config) -> bool:
     if config.option.replay or module == "test_replay":
         return bool(config.option.replay) and module == "test_replay"
-    return not config.option.subject or module in ("test_sweep", "test_machine")
+    return not config.option.subject or module in ("test_sweep", "test_powerloss", "test_machine")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

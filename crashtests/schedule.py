@@ -6,6 +6,7 @@ reads: version 1 of this form; json store with started marks; a first turn that 
 a thinking block that calls `pay`; the closing response; the first life is killed when it passes `after-tool` for the
 second time, the second (a resume) at its first `before-verify`; then it is resumed until it ends. `over` after the
 options: the run is started over an earlier, unfinished one. `-` in place of a kill: that life is not killed.
+`after-tool:2!` in place of `after-tool:2`: not the process alone dies there, the whole machine loses power (`LOSSES`).
 
 The words come from kinds.py. The form does not depend on Hypothesis: a line kept today can be replayed for ever.
 """
@@ -23,6 +24,15 @@ STORES = ("json", "sqlite")
 CALLS_MAX = 4
 # As a kill's label: `any:7` dies at the 7th crash point passed, whichever it is. What happened then has its real label.
 ANY = "any"
+
+# What a kill takes along, the simplest first. SIGKILL leaves what the kernel has been given; a loss of power only what
+# was synced for certain, and of the rest some part or other. These are the extremes of it (powerloss/).
+LOSSES = {
+    "": "nothing: a process was killed",
+    "!": "all that was not synced: contents and names are as they last were when they were synced",
+    "!data": "contents that were not synced; names got through",
+    "!torn": "the second half of what was not synced of a content; names got through",
+}
 
 
 class ScheduleError(ValueError):
@@ -45,13 +55,14 @@ PAUSED = Turn((), (PAUSE,))
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """Die at the n-th pass of `label` in this life."""
+    """Die at the n-th pass of `label` in this life; `loss`: what is lost with it, a key of `LOSSES`."""
 
     label: str
     n: int = 1
+    loss: str = ""
 
     def __str__(self) -> str:
-        return f"{self.label}:{self.n}"
+        return f"{self.label}:{self.n}{self.loss}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +94,18 @@ class Schedule:
             kills = kills[:-1]
         return replace(self, kills=kills)
 
+    def loses_power_from(self, place: int) -> bool:
+        """Whether the life at `place` in the plan, or one after it, is to lose power."""
+        return any(kill is not None and kill.loss for kill in self.kills[place:])
+
     def size(self) -> tuple[int, ...]:
         """For comparing: fewest crashes, then turns, then calls, then simplest tools, then plainest all the rest."""
         calls = [call for turn in self.turns for call in turn.calls]
         order = list(TOOL_KINDS)
         beside = sum(len(turn.beside) for turn in self.turns)
-        odd = (self.store != "json") + (not self.marks) + self.over + (self.end != "end") + beside
         killed = [kill for kill in self.kills if kill is not None]
+        odd = (self.store != "json") + (not self.marks) + self.over + (self.end != "end") + beside
+        odd += sum(list(LOSSES).index(kill.loss) for kill in killed)
         tools = sum(order.index(call) for call in calls)
         crashes = len(killed) + sum(TOOL_KINDS[call].ends is not None for call in calls)
         return (crashes, len(self.turns), len(calls), tools, odd, sum(kill.n for kill in killed), len(self.kills))
@@ -108,7 +124,7 @@ _LINE = re.compile(
     r"(?P<version>\S+) (?P<store>\S+) (?P<marks>\S+)(?P<over> over)?"
     r"(?: (?P<turns>(?:\[[^\[\]]*\])+))? (?P<end>\S+)(?P<kills>(?: > \S+)*)"
 )
-_KILL = re.compile(r"(?P<label>[a-zA-Z][\w.-]*):(?P<n>[1-9][0-9]{0,5})")
+_KILL = re.compile(r"(?P<label>[a-zA-Z][\w.-]*):(?P<n>[1-9][0-9]{0,5})(?P<loss>(?:![a-z]*)?)")
 
 
 def parse(text: str) -> Schedule:
@@ -126,7 +142,7 @@ def parse(text: str) -> Schedule:
         store=match["store"],
         marks=match["marks"] == "marks",
         over=match["over"] is not None,
-        kills=tuple(_kill(kill) for kill in match["kills"].split(" > ")[1:]),
+        kills=tuple(parse_kill(kill) for kill in match["kills"].split(" > ")[1:]),
     )
 
 
@@ -143,16 +159,18 @@ def _turn(text: str) -> Turn:
     return Turn(calls, beside)
 
 
-def _kill(text: str) -> Kill | None:
+def parse_kill(text: str) -> Kill | None:
+    """`label:n` with what is lost at its end, or None for `-`. Raises `ScheduleError`."""
     if text == "-":
         return None
     match = _KILL.fullmatch(text)
     if match is None:
         raise ScheduleError(f"kill {text!r} is not label:n, such as after-tool:1, or - for a life that is left alone")
-    return Kill(match["label"], int(match["n"]))
+    _allowed("loss of power", match["loss"], LOSSES)
+    return Kill(match["label"], int(match["n"]), match["loss"])
 
 
 def _allowed(what: str, word: str, allowed: object) -> None:
     words = list(allowed)  # type: ignore[call-overload]  # any collection of words
     if word not in words:
-        raise ScheduleError(f"{what} {word!r} is none of: {', '.join(words)}")
+        raise ScheduleError(f"{what} {word!r} is none of: {', '.join(filter(None, words))}")

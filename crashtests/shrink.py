@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from crashtests.kinds import BLOCKS, ENDS, FIRST_ASKS, TOOL_KINDS
-from crashtests.schedule import CALLS_MAX, PAUSED, STORES, Kill, Schedule, Turn
+from crashtests.schedule import CALLS_MAX, LOSSES, PAUSED, STORES, Kill, Schedule, Turn
 
 Fails = Callable[[Schedule], Schedule | None]
 Passes = Callable[[Schedule, int], Sequence[Kill]]
@@ -32,7 +32,8 @@ def order(schedule: Schedule) -> tuple[object, ...]:
         tuple(_BESIDE.index(word) if word in _BESIDE else -1 for word in turn.beside) for turn in schedule.turns
     )
     options = (STORES.index(schedule.store), not schedule.marks, schedule.over, list(ENDS).index(schedule.end))
-    return (*schedule.size(), turns, options, beside, tuple(kill.n if kill else 0 for kill in schedule.kills))
+    kills = tuple((kill.n, list(LOSSES).index(kill.loss)) if kill else (0, 0) for kill in schedule.kills)
+    return (*schedule.size(), turns, options, beside, kills)
 
 
 def shrink(schedule: Schedule, fails: Fails, passes: Passes) -> Schedule:
@@ -66,10 +67,13 @@ def _smaller(schedule: Schedule, candidates: Iterable[Schedule], fails: Fails) -
 def _earlier(schedule: Schedule, fails: Fails, passes: Passes) -> Schedule | None:
     """The schedule with one of its kills at the first crash point of its life at which it still fails."""
     for place, kill in enumerate(schedule.kills):
-        for point in passes(schedule, place) if kill is not None else ():
-            if point == kill:
+        if kill is None:
+            continue
+        for point in passes(schedule, place):
+            earlier = replace(point, loss=kill.loss)
+            if earlier == kill:
                 break
-            candidate = replace(schedule, kills=(*schedule.kills[:place], point, *schedule.kills[place + 1 :]))
+            candidate = replace(schedule, kills=(*schedule.kills[:place], earlier, *schedule.kills[place + 1 :]))
             failed = fails(candidate) if order(candidate) <= order(schedule) else None
             if failed is not None and order(failed) <= order(schedule) and failed != schedule:
                 return failed
@@ -100,7 +104,7 @@ def _renamed(schedule: Schedule, passes: Passes, place: int) -> Iterator[Schedul
     likely: list[Kill | None] = [kill]
     if kill is not None:
         points = passes(replace(schedule, kills=before), place)
-        likely = [point for point in points if _same_moment(point, kill)] or likely
+        likely = [replace(point, loss=kill.loss) for point in points if _same_moment(point, kill)] or likely
     for point in likely:
         yield from _renamed(replace(schedule, kills=(*before, point, *after)), passes, place + 1)
 
@@ -119,6 +123,8 @@ def simpler(schedule: Schedule) -> Iterator[Schedule]:
 def _edits(schedule: Schedule) -> Iterator[Schedule]:
     for place in range(len(schedule.kills)):
         yield replace(schedule, kills=schedule.kills[:place] + schedule.kills[place + 1 :])
+        for loss in _simpler_losses(schedule.kills[place]):
+            yield replace(schedule, kills=(*schedule.kills[:place], loss, *schedule.kills[place + 1 :]))
     for name, plain in (("store", "json"), ("marks", True), ("over", False), ("end", "end")):
         yield replace(schedule, **{name: plain})  # type: ignore[arg-type]  # one field each
     for place, turn in enumerate(schedule.turns):
@@ -144,10 +150,16 @@ def _simpler_kinds(kind: str) -> list[str]:
     return kinds[: kinds.index(kind)]
 
 
+def _simpler_losses(kill: Kill | None) -> Iterator[Kill]:
+    """A kill that takes less along, at best nothing but the process."""
+    losses = list(LOSSES)
+    return (replace(kill, loss=loss) for loss in losses[: losses.index(kill.loss)]) if kill else iter(())
+
+
 def _fewer_passes(kills: tuple[Kill | None, ...]) -> Iterator[tuple[Kill | None, ...]]:
     """The kills as they are, all at their first passes, and each alone at any pass before its own."""
     yield kills
-    yield tuple(kill and Kill(kill.label) for kill in kills)
+    yield tuple(kill and replace(kill, n=1) for kill in kills)
     for place, kill in enumerate(kills):
         for n in range(1, kill.n if kill else 1):
-            yield (*kills[:place], kill and Kill(kill.label, n), *kills[place + 1 :])
+            yield (*kills[:place], kill and replace(kill, n=n), *kills[place + 1 :])

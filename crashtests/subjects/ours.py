@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from crashtests.powerloss import sqlite_syncs
 from crashtests.schedule import Kill, Schedule
 from crashtests.scripted import ApiRefused, ScriptedModel
 from crashtests.subject import Ending, Life, Scene, Subject
@@ -20,6 +21,7 @@ class Harness(Subject):
     strict = True
     stores = ("json", "sqlite")
     protocols = (True, False)
+    power_stores = ("json",) if sqlite_syncs.unavailable() else ("json", "sqlite")
     settles_exactly = True
     moments = tuple(
         Kill(label)
