@@ -20,6 +20,7 @@ from crashtests.contract import Violation
 from crashtests.execute import SubjectFault
 from crashtests.machine import run_shard
 from crashtests.planted import Edit
+from crashtests.powerloss.bound import bases, losses
 from crashtests.schedule import Schedule
 from crashtests.sweep import sweep, tasks
 
@@ -33,7 +34,8 @@ class PlantedBug:
     """An edit that breaks the harness.
 
     `why`: how a competent person comes to commit it. `guarantee`: the gravest that it breaks. `smallest`: the smallest
-    schedule that shows it. `by`: the part of the campaign that finds it, "machine" for what the sweep does not draw.
+    schedule that shows it. `by`: the part of the campaign that finds it, "machine" for what the sweep does not draw,
+    "power" for what only a loss of power shows.
     """
 
     name: str
@@ -41,7 +43,7 @@ class PlantedBug:
     guarantee: str
     edit: Edit
     smallest: str
-    by: Literal["sweep", "machine"] = "sweep"
+    by: Literal["sweep", "machine", "power"] = "sweep"
 
     @property
     def planted(self) -> dict[str, Any]:
@@ -66,11 +68,12 @@ class _Found(Exception):
 def find(campaign: Campaign, bug: PlantedBug) -> tuple[Schedule, list[Violation]] | None:
     """The first schedule of the campaign's own that breaks the bug's guarantee, and that violation; None if none does.
 
-    The sweep goes in order of size; the machine goes through shards of its own from seed 0 on.
+    The sweep goes in order of size, and so do losses of power; the machine goes through shards of its own from seed 0
+    on.
     """
-    search: Callable[[Campaign, PlantedBug], None] = _sweep if bug.by == "sweep" else _machine
+    search: dict[str, Callable[[Campaign, PlantedBug], None]] = {"sweep": _sweep, "machine": _machine, "power": _power}
     try:
-        search(campaign, bug)
+        search[bug.by](campaign, bug)
     except _Found as found:
         return found.found
     return None
@@ -80,6 +83,13 @@ def _sweep(campaign: Campaign, bug: PlantedBug) -> None:
     for task in tasks(campaign.executor.subject, "default"):
         with suppress(SubjectFault):  # red as well, but the bug is to be found in what can be judged
             for evidence in sweep(task, lambda base, k: campaign.check(base, "sweep", kill_at=k)[0]):
+                _look(campaign, bug, evidence.schedule)
+
+
+def _power(campaign: Campaign, bug: PlantedBug) -> None:
+    for base in bases(campaign.executor.subject, "default"):
+        with suppress(SubjectFault):
+            for evidence in losses(base, lambda base, k, loss: campaign.check(base, "power", kill_at=k, loss=loss)[0]):
                 _look(campaign, bug, evidence.schedule)
 
 

@@ -90,6 +90,12 @@ def _detours(schedule: Schedule, passes: Passes) -> Iterator[Schedule]:
                     calls = (*turn.calls[:at], *others, *turn.calls[at + 1 :])
                     if len(calls) <= CALLS_MAX:
                         yield _with_turns(fewer, number, Turn(calls, turn.beside))
+    for place, kill in enumerate(schedule.kills):
+        # A smaller loss of power shows the same elsewhere: what a name got through with is lost once it is synced.
+        for smaller in _simpler_losses(kill):
+            for point in passes(replace(schedule, kills=schedule.kills[:place]), place) if smaller.loss else ():
+                moved = replace(point, loss=smaller.loss)
+                yield replace(schedule, kills=(*schedule.kills[:place], moved, *schedule.kills[place + 1 :]))
     if schedule.store != STORES[0]:
         yield from _renamed(replace(schedule, store=STORES[0]), passes, 0)
 

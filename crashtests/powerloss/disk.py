@@ -68,13 +68,14 @@ class Disk:
             status = os.stat(descriptor_or_path)
         except FileNotFoundError:
             return  # it has lost its name meanwhile
-        names = self._look()
-        number = self._numbers.get((status.st_dev, status.st_ino))
-        if number is None:
+        place = status.st_dev, status.st_ino
+        now = self._look() if place not in self._numbers or stat.S_ISDIR(status.st_mode) else {}
+        if place not in self._numbers:
             return
+        number = self._numbers[place]
         inode = self._inodes[number]
         if inode.directory:
-            inode.names = dict(names[number])
+            inode.names = dict(now[number])
         else:
             inode.content = self._read(inode)
 
