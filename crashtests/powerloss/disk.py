@@ -109,6 +109,13 @@ class Disk:
             for inode in [self._inodes[number]]
         }
 
+    def close(self) -> None:
+        """Let go of all files. A life need not: it goes with them."""
+        for inode in self._inodes.values():
+            if inode.held is not None:
+                os.close(inode.held)
+                inode.held = None
+
     def keep(self) -> None:
         """Write down what is durable and what is not, for a life to come."""
         now = self._look()
@@ -160,6 +167,7 @@ class Disk:
             self._next += 1
             self._inodes[number] = _Inode(stat.S_ISDIR(status.st_mode), stat.S_IMODE(status.st_mode))
             self._hold(path, number)
+        self._inodes[number].mode = stat.S_IMODE(status.st_mode)
         return number
 
     def _hold(self, path: Path, number: int) -> None:

@@ -35,14 +35,14 @@ def missing() -> str | None:
 
 
 @dataclass(eq=False, slots=True)
-class _Node:
+class Node:
     """A file or directory, now and as it was when it was last synced."""
 
     directory: bool
     content: bytes = b""
-    names: dict[str, _Node] = field(default_factory=dict)
+    names: dict[str, Node] = field(default_factory=dict)
     durable: bytes = b""
-    durable_names: dict[str, _Node] = field(default_factory=dict)
+    durable_names: dict[str, Node] = field(default_factory=dict)
 
 
 class Replay:
@@ -50,21 +50,21 @@ class Replay:
 
     def __init__(self, root: str) -> None:
         self._root = root
-        self._above = _Node(directory=True)
+        self._above = Node(directory=True)
 
-    def find(self, path: str) -> _Node | None:
+    def find(self, path: str) -> Node | None:
         """The file or directory at a path, None if it is not there, or not in `root`."""
         above, name = os.path.split(self._root)
         if path == above:
             return self._above
         if path != self._root and not path.startswith(self._root + "/"):
             return None
-        node: _Node | None = self._above
+        node: Node | None = self._above
         for part in [name, *filter(None, path[len(self._root) :].split("/"))]:
             node = node.names.get(part) if node else None
         return node
 
-    def _place(self, path: str) -> dict[str, _Node] | None:
+    def _place(self, path: str) -> dict[str, Node] | None:
         """The names in which a path has its last part, None if that is not in `root`."""
         if path != self._root and not path.startswith(self._root + "/"):
             return None
@@ -73,7 +73,7 @@ class Replay:
 
     def make(self, path: str, *, directory: bool) -> None:
         if (names := self._place(path)) is not None:
-            names.setdefault(os.path.basename(path), _Node(directory))
+            names.setdefault(os.path.basename(path), Node(directory))
 
     def remove(self, path: str) -> None:
         if (names := self._place(path)) is not None:
@@ -87,23 +87,23 @@ class Replay:
             given[os.path.basename(target)] = taken.pop(os.path.basename(source))
 
     @staticmethod
-    def write(node: _Node, data: bytes, offset: int) -> None:
+    def write(node: Node, data: bytes, offset: int) -> None:
         content = node.content.ljust(offset, b"\0")
         node.content = content[:offset] + data + content[offset + len(data) :]
 
     @staticmethod
-    def truncate(node: _Node, size: int) -> None:
+    def truncate(node: Node, size: int) -> None:
         node.content = node.content[:size].ljust(size, b"\0")
 
     @staticmethod
-    def sync(node: _Node) -> None:
+    def sync(node: Node) -> None:
         node.durable, node.durable_names = node.content, dict(node.names)
 
     def left(self, loss: str) -> dict[str, bytes | None]:
         """What a loss (schedule.LOSSES) leaves: path below the directory above -> content, None for a directory."""
         return dict(self._left(self._above, loss, ""))
 
-    def _left(self, directory: _Node, loss: str, above: str) -> Iterator[tuple[str, bytes | None]]:
+    def _left(self, directory: Node, loss: str, above: str) -> Iterator[tuple[str, bytes | None]]:
         for name, node in (directory.durable_names if loss == "!" else directory.names).items():
             content = {"": node.content, "!torn": torn(node.durable, node.content)}.get(loss, node.durable)
             yield f"{above}{name}", None if node.directory else content
@@ -120,7 +120,7 @@ class _Reader:
 
     def __init__(self, replay: Replay) -> None:
         self._replay = replay
-        self._open: dict[int, _Node] = {}
+        self._open: dict[int, Node] = {}
         self._offsets: dict[int, int] = {}
 
     def read(self, line: str) -> None:
