@@ -29,9 +29,9 @@ ANY = "any"
 # was synced for certain, and of the rest some part or other. These are the extremes of it (powerloss/).
 LOSSES = {
     "": "nothing: a process was killed",
-    "!": "all that was not synced: contents and names are as they last were when they were synced",
-    "!data": "contents that were not synced; names got through",
-    "!torn": "the second half of what was not synced of a content; names got through",
+    "!": "all that was not synced, contents and names",
+    "!data": "contents that were not synced (names got through)",
+    "!torn": "the second half of contents that were not synced (names got through)",
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ from crashtests.contract import GUARANTEES, violations
 from crashtests.execute import executor
 from crashtests.failure import broken
 from crashtests.planted import PlantError
-from crashtests.schedule import parse
+from crashtests.powerloss.bound import bases
+from crashtests.schedule import Schedule, parse
+from crashtests.sweep import Task, sweep
 
 TENTHS = 10
 
@@ -49,16 +52,46 @@ def test_every_row_is_whole() -> None:
 
 
 def test_a_tenth(request: pytest.FixtureRequest) -> None:
-    """In every session, other bugs in each: the smallest schedule shows the bug, and is what happens when it is run."""
+    """In every session, other bugs in each: the smallest schedule shows the bug, and is what happens when it is run.
+
+    If it loses power to show it, the same schedule with kills of the process alone does not.
+    """
     rotation = request.config.option.crash_seed % TENTHS
     unseen = []
     for bug in BUGS[rotation::TENTHS]:
         with executor(planted=bug.planted, warm_up=False) as execute:
             evidence, found = Campaign(execute).check(parse(bug.smallest), "bugs")
-        if bug.guarantee not in {v.guarantee for v in found} or str(evidence.schedule) != bug.smallest:
+            blind = bug.by == "power" and Campaign(execute).check(without_losses(parse(bug.smallest)), "bugs")[1]
+        if bug.guarantee not in {v.guarantee for v in found} or str(evidence.schedule) != bug.smallest or blind:
             unseen.append(bug.name)
 
     assert [] == unseen
+
+
+def without_losses(schedule: Schedule) -> Schedule:
+    """The schedule with its processes killed where it loses power."""
+    return replace(schedule, kills=tuple(kill and replace(kill, loss="") for kill in schedule.kills))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", [bug for bug in BUGS if bug.by == "power"], ids=lambda bug: bug.name)
+def test_what_killed_processes_do_not_show(bug: PlantedBug) -> None:
+    """A bug that only a loss of power shows: wherever power is lost to find it, killing the process alone is green."""
+    with executor(planted=bug.planted) as execute:
+        campaign = Campaign(execute)
+        kills = [
+            evidence.schedule
+            for base in bases(execute.subject, "default")
+            if base.store == parse(bug.smallest).store
+            for evidence in sweep(Task(base, 1), lambda base, k: campaign.check(base, "bugs", kill_at=k)[0])
+        ]
+        shown = [str(schedule) for schedule in kills if campaign.violations(schedule, "bugs")]
+        kept, found = campaign.check(without_losses(parse(bug.smallest)), "bugs")
+
+    assert len(kills) > 50
+    assert [] == shown
+    assert str(kept.schedule) == str(without_losses(parse(bug.smallest)))
+    assert [] == found
 
 
 @pytest.mark.parametrize("bug", _MARKED, ids=lambda bug: bug.name)

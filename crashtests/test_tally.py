@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import permutations
 from typing import Any
@@ -70,7 +71,7 @@ def test_any_order_counts_the_same() -> None:
     """What several parts have covered counts for the same one, whichever tally is merged first."""
     line = "v1 json marks [pay] end > after-effect:1"
     records = [
-        {"part": part, "kills": [], "passed": [], "rows": {}, "overruns": overruns}
+        {"part": part, "kills": [], "losses": [], "passed": [], "rows": {}, "overruns": overruns}
         for part, overruns in (("machine", 2), ("machine", 0), ("regressions", 0), ("wire", 1))
     ]
     merged = []
@@ -101,6 +102,7 @@ def session(**changes: Any) -> Session:
         "part": "sweep",
         "kills": [["json", "saved", "first"], ["json", "saved", "resume"]],
         "passed": [["json", "saved", "first"], ["json", "saved", "resume"]],
+        "losses": [],
         "rows": dict.fromkeys(ROWS, 1),
         "overruns": 0,
     }
@@ -129,6 +131,44 @@ MISSED: dict[str, dict[str, Any]] = {
 def test_a_gate_that_is_not_met(missed: str) -> None:
     """Each kind of missing coverage is named by itself."""
     assert [missed] == gates(session(**MISSED[missed]))
+
+
+class Powered(Covered):
+    """A subject in which power can be lost on its one store."""
+
+    power_stores = ("json",)
+
+
+def powered(*losses: list[object], passed: str = "saved") -> Session:
+    """A session that has covered everything else, with a schedule in which power was lost so."""
+    whole = session()
+    record = {"part": "power", "kills": [], "losses": losses, "rows": {}, "overruns": 0}
+    passes = [["json", passed, "first"]]
+    whole.tally.merge({"schedules": {"v1 json marks end > saved:1!": record | {"passed": passes}}, "rates": {}})
+    return replace(whole, subject=Powered())
+
+
+def test_power_was_lost() -> None:
+    """Where power can be lost it must have been, wherever it could, and not without taking anything away."""
+    assert [] == gates(powered(["json", "saved", "!", True]))
+    assert ["no loss of power on json took anything away"] == gates(powered(["json", "saved", "!", False]))
+    assert ["no loss of power on json took anything away"] == gates(replace(session(), subject=Powered()))
+    assert [
+        "json saved was passed where power is lost, but never lost there",
+        "no loss of power on json took anything away",
+    ] == gates(powered())
+
+
+def test_the_row_of_losses() -> None:
+    """How often power was lost, where and how; or why it never was."""
+    lost = [["json", "saved", "!", True], ["json", "other", "!", False], ["json", "saved", "!torn", True]]
+
+    assert "power    3 losses at 2 crash points (json 3, ! 2, !data 0, !torn 1), 2 took something away\n" in summary(
+        powered(*lost)
+    )
+    assert "power    never lost: the subject names no store on which its syncs can be seen (power_stores)\n" in summary(
+        session()
+    )
 
 
 def test_luck_is_no_coverage() -> None:

@@ -236,4 +236,4 @@ def _differences(before: _Tree, after: _Tree) -> Iterator[str]:
         elif path not in before:
             yield f"{path} is back"
         else:
-            yield f"{path} is not as it was: {len(after[path][1] or b'')} bytes, not {len(before[path][1] or b'')}"
+            yield f"{path} is as it was before: {len(after[path][1] or b'')} bytes, not {len(before[path][1] or b'')}"

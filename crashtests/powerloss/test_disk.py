@@ -244,7 +244,7 @@ def test_what_is_told(tmp_path: Path) -> None:
     place.write("b", b"x")
     lost, others = place.disk.lose("!")
 
-    assert ["state/a is not as it was: 0 bytes, not 4", "state/b is gone"] == lost
+    assert ["state/a is as it was before: 0 bytes, not 4", "state/b is gone"] == lost
     assert ["!data", "!torn"] == others
 
 
