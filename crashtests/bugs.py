@@ -20,7 +20,7 @@ from crashtests.contract import Violation
 from crashtests.execute import SubjectFault
 from crashtests.machine import run_shard
 from crashtests.planted import Edit
-from crashtests.powerloss.bound import bases, losses
+from crashtests.powerloss import bound
 from crashtests.schedule import Schedule
 from crashtests.sweep import sweep, tasks
 
@@ -87,9 +87,11 @@ def _sweep(campaign: Campaign, bug: PlantedBug) -> None:
 
 
 def _power(campaign: Campaign, bug: PlantedBug) -> None:
-    for base in bases(campaign.executor.subject, "default"):
+    for task in bound.tasks(campaign.executor.subject, "default"):
         with suppress(SubjectFault):
-            for evidence in losses(base, lambda base, k, loss: campaign.check(base, "power", kill_at=k, loss=loss)[0]):
+            for evidence in bound.losses(
+                task, lambda base, k, loss: campaign.check(base, "power", kill_at=k, loss=loss)[0]
+            ):
                 _look(campaign, bug, evidence.schedule)
 
 

@@ -15,9 +15,9 @@ from crashtests.contract import GUARANTEES, violations
 from crashtests.execute import executor
 from crashtests.failure import broken
 from crashtests.planted import PlantError
-from crashtests.powerloss.bound import bases
+from crashtests.powerloss import bound
 from crashtests.schedule import Schedule, parse
-from crashtests.sweep import Task, sweep
+from crashtests.sweep import sweep
 
 TENTHS = 10
 
@@ -81,9 +81,9 @@ def test_what_killed_processes_do_not_show(bug: PlantedBug) -> None:
         campaign = Campaign(execute)
         kills = [
             evidence.schedule
-            for base in bases(execute.subject, "default")
-            if base.store == parse(bug.smallest).store
-            for evidence in sweep(Task(base, 1), lambda base, k: campaign.check(base, "bugs", kill_at=k)[0])
+            for task in bound.tasks(execute.subject, "default")
+            if task.base.store == parse(bug.smallest).store
+            for evidence in sweep(task, lambda base, k: campaign.check(base, "bugs", kill_at=k)[0])
         ]
         shown = [str(schedule) for schedule in kills if campaign.violations(schedule, "bugs")]
         kept, found = campaign.check(without_losses(parse(bug.smallest)), "bugs")

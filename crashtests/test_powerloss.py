@@ -9,7 +9,7 @@ import pytest
 from crashtests.campaign import Campaign
 from crashtests.evidence import Evidence
 from crashtests.failure import broken, reported
-from crashtests.powerloss.bound import bases, losses
+from crashtests.powerloss.bound import losses, tasks
 from crashtests.schedule import Schedule
 
 SHARES = 5
@@ -31,10 +31,10 @@ def test_powerloss(
             raise broken(campaign, evidence.schedule, violations, options.subject)
         return evidence
 
-    mine = bases(subject, options.crash_profile)[share::SHARES]
+    mine = tasks(subject, options.crash_profile)[share::SHARES]
     if not subject.power_stores:
         pytest.skip(f"{subject.name} names no store on which its syncs can be seen (power_stores)")
     with reported(record_property):
-        lost = [evidence.schedule for base in mine for evidence in losses(base, execute)]
+        lost = [evidence.schedule for task in mine for evidence in losses(task, execute)]
 
     assert len(lost) >= len(mine)
