@@ -92,10 +92,13 @@ class Subject(ABC):
     """Whether to pass the scripted model's crash points: not for a harness that has its own around each request."""
     warm_ups: ClassVar[int] = 0
     """How many lives may run in the server before it forks: only for a harness that keeps nothing between runs."""
-    power_stores: ClassVar[tuple[str, ...]] = ()
-    """The stores on which a loss of power can be simulated: all its syncs are seen there (powerloss/watch.py)."""
     settles_exactly: ClassVar[bool] = False
     """Whether it promises the reconcile table of the reference harness, so that each settlement is foretold."""
+
+    @property
+    def power_stores(self) -> tuple[str, ...]:
+        """The stores on which a loss of power can be simulated: all its syncs are seen there (powerloss/watch.py)."""
+        return ()
 
     def takes(self, schedule: Schedule) -> bool:
         """Whether it is meant to take all that the model says in this script."""

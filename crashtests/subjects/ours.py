@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from crashtests.powerloss import sqlite_syncs
 from crashtests.schedule import Kill, Schedule
 from crashtests.scripted import ApiRefused, ScriptedModel
 from crashtests.subject import Ending, Life, Scene, Subject
@@ -21,7 +20,6 @@ class Harness(Subject):
     strict = True
     stores = ("json", "sqlite")
     protocols = (True, False)
-    power_stores = ("json",) if sqlite_syncs.unavailable() else ("json", "sqlite")
     settles_exactly = True
     moments = tuple(
         Kill(label)
@@ -39,6 +37,12 @@ class Harness(Subject):
 
     def __init__(self) -> None:
         self._last: tuple[Path | None, Any] = (None, None)
+
+    @property
+    def power_stores(self) -> tuple[str, ...]:
+        from crashtests.powerloss import sqlite_syncs  # loads ctypes, for which every fork would pay
+
+        return ("json",) if sqlite_syncs.unavailable() else ("json", "sqlite")
 
     def labels(self, schedule: Schedule) -> Mapping[str, str]:
         from harness.crash import crash_points
