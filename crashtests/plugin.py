@@ -20,6 +20,7 @@ from crashtests.campaign import Campaign, Tally
 from crashtests.execute import OURS, executor
 from crashtests.failure import PROPERTY, gravest
 from crashtests.forkserver.client import ForkServerError
+from crashtests.powerloss import trace
 from crashtests.schedule import ScheduleError, parse
 from crashtests.subject import SubjectError, load_subject
 from crashtests.summary import Session, gates, summary
@@ -69,7 +70,9 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    return f"crash campaign: --crash-seed {config.option.crash_seed}, profile {config.option.crash_profile}"
+    says = f"crash campaign: --crash-seed {config.option.crash_seed}, profile {config.option.crash_profile}"
+    # A test that is skipped is easily overlooked.
+    return says + (f"; {trace.missing()}" if config.option.slow and trace.missing() else "")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
