@@ -35,8 +35,9 @@ class Tally:
     """What was covered, by distinct schedule, as JSON values, so that workers' tallies can be merged.
 
     `schedules`: line -> {"part": "sweep" or "machine" or ..., "kills": [[store, label, "first" or "resume"]],
-    "losses": [[store, label, loss, whether it took anything away]], "passed": triples like those of the kills,
-    "rows": {row: count}, "overruns": n}. The rest are rates: `lives`, `seconds`, `repeated`, `cold`.
+    "losses": [[store, label, loss, whether it took anything away]], "exposed": [[store, label]] (what lives passed that
+    lost power in the end), "passed": triples like those of the kills, "rows": {row: count}, "overruns": n}. The rest
+    are rates: `lives`, `seconds`, `repeated`, `cold`.
     """
 
     schedules: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -114,13 +115,14 @@ class Campaign:
         if known is not None and known["overruns"] >= evidence.overruns and _rank(known["part"]) <= _rank(part):
             return
         store = evidence.schedule.store
-        kills, losses, passed = [], [], set()
+        kills, losses, exposed, passed = [], [], set(), set()
         for life in evidence.lives:
             phase = "resume" if life.resume else "first"
             passed |= {(store, label, phase) for label in life.passed}
             if (kill := life.killed_at) and kill.loss:
                 took = any(event["lost"] for event in life.of("power"))
                 losses.append([store, kill.label, kill.loss, took])
+                exposed |= {(store, label) for label in life.passed}
             elif kill:
                 kills.append([store, kill.label, phase])
         rows = foretell(evidence).rows if self.executor.subject.settles_exactly else {}
@@ -128,6 +130,7 @@ class Campaign:
             "part": part,
             "kills": kills,
             "losses": losses,
+            "exposed": sorted(map(list, exposed)),
             "passed": sorted(map(list, passed)),
             "rows": {row: count for row, count in rows.items() if count},
             "overruns": evidence.overruns,

@@ -41,6 +41,11 @@ class Session:
         records = self.tally.schedules.values()
         return [tuple(lost) for r in records if part in (None, r["part"]) for lost in r.get("losses", ())]
 
+    def exposed(self, part: str) -> set[tuple[str, str]]:
+        """Every (store, label) that lives passed which lost power in the end."""
+        records = self.tally.schedules.values()
+        return {(store, label) for r in records if r["part"] == part for store, label in r.get("exposed", ())}
+
     def count(self, part: str) -> int:
         return sum(record["part"] == part for record in self.tally.schedules.values())
 
@@ -74,8 +79,8 @@ def gates(session: Session) -> list[str]:
 def _power_gates(session: Session) -> Iterator[str]:
     losses = session.losses("power")
     lost = {(store, label) for store, label, _, _ in losses}
-    for store, label in sorted({(store, label) for store, label, _ in session.triples("passed", "power")} - lost):
-        yield f"{store} {label} was passed where power is lost, but never lost there"
+    for store, label in sorted(session.exposed("power") - lost):
+        yield f"{store} {label} was passed by lives that lose power, but never lost there"
     for store in session.subject.power_stores:
         if not any(took for each, _, _, took in losses if each == store):
             yield f"no loss of power on {store} took anything away"

@@ -139,12 +139,12 @@ class Powered(Covered):
     power_stores = ("json",)
 
 
-def powered(*losses: list[object], passed: str = "saved") -> Session:
+def powered(*losses: list[object]) -> Session:
     """A session that has covered everything else, with a schedule in which power was lost so."""
     whole = session()
-    record = {"part": "power", "kills": [], "losses": losses, "rows": {}, "overruns": 0}
-    passes = [["json", passed, "first"]]
-    whole.tally.merge({"schedules": {"v1 json marks end > saved:1!": record | {"passed": passes}}, "rates": {}})
+    record = {"part": "power", "kills": [], "losses": losses, "passed": [], "rows": {}, "overruns": 0}
+    record["exposed"] = [["json", "saved"]]
+    whole.tally.merge({"schedules": {"v1 json marks end > saved:1!": record}, "rates": {}})
     return replace(whole, subject=Powered())
 
 
@@ -154,7 +154,7 @@ def test_power_was_lost() -> None:
     assert ["no loss of power on json took anything away"] == gates(powered(["json", "saved", "!", False]))
     assert ["no loss of power on json took anything away"] == gates(replace(session(), subject=Powered()))
     assert [
-        "json saved was passed where power is lost, but never lost there",
+        "json saved was passed by lives that lose power, but never lost there",
         "no loss of power on json took anything away",
     ] == gates(powered())
 
