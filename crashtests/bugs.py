@@ -22,6 +22,7 @@ from crashtests.contract import Violation
 from crashtests.execute import SubjectFault
 from crashtests.machine import SCHEDULES_PER_SHARD, SHARDS, run_shard, shard_seed
 from crashtests.planted import Edit
+from crashtests.powerloss import bound
 from crashtests.schedule import Schedule
 from crashtests.subject import Subject
 from crashtests.sweep import sweep, tasks
@@ -66,9 +67,9 @@ def find(campaign: Campaign, bug: PlantedBug, seed: int = 0) -> tuple[Schedule, 
     on how they fall to the workers. No more than `LIVES_MAX` lives.
     """
     lives = campaign.executor.lives
-    spent = {_swept(campaign, seed): 0, _machine(campaign, seed): 0}
+    spent = dict.fromkeys((_swept(campaign, seed), _lost(campaign, seed), _machine(campaign, seed)), 0)
     while spent and campaign.executor.lives - lives < LIVES_MAX:
-        part = min(spent, key=spent.__getitem__)  # a session works on both at a time
+        part = min(spent, key=spent.__getitem__)  # a session works on all of them at a time
         before = campaign.executor.lives
         found = next(part, None)
         spent[part] += campaign.executor.lives - before
@@ -86,6 +87,17 @@ def _swept(campaign: Campaign, seed: int) -> Iterator[tuple[Schedule, list[Viola
         with suppress(SubjectFault):  # red as well, but the bug is to be found in what can be judged
             for evidence in sweep(task, lambda base, k: campaign.check(base, "sweep", kill_at=k)[0]):
                 yield evidence.schedule, campaign.violations(evidence.schedule, "sweep")
+
+
+def _lost(campaign: Campaign, seed: int) -> Iterator[tuple[Schedule, list[Violation]]]:
+    scripts = bound.tasks(campaign.executor.subject, "default")
+    random.Random(seed).shuffle(scripts)
+    for task in scripts:
+        with suppress(SubjectFault):
+            for evidence in bound.losses(
+                task, lambda base, k, loss: campaign.check(base, "power", kill_at=k, loss=loss)[0]
+            ):
+                yield evidence.schedule, campaign.violations(evidence.schedule, "power")
 
 
 def _machine(campaign: Campaign, seed: int) -> Iterator[tuple[Schedule, list[Violation]]]:

@@ -23,7 +23,7 @@ REPEAT_EVERY = 20
 COLD_EVERY = 200
 
 # Which part a schedule counts for that several have covered: the first of these, then any other.
-_PARTS = ("sweep", "regressions", "machine", "wire", "canary", "replay", "shrink")
+_PARTS = ("sweep", "power", "regressions", "machine", "wire", "canary", "replay", "shrink")
 
 
 class Nondeterminism(AssertionError):
@@ -35,8 +35,9 @@ class Tally:
     """What was covered, by distinct schedule, as JSON values, so that workers' tallies can be merged.
 
     `schedules`: line -> {"part": "sweep" or "machine" or ..., "kills": [[store, label, "first" or "resume"]],
-    "passed": the same triples, "hindered": [[store, how]], "rows": {row: count}, "overruns": n}. The
-    rest are rates: `lives`, `seconds`, `repeated`, `cold`.
+    "losses": [[store, label, loss, whether it took anything away]], "exposed": [[store, label]] (what lives passed that
+    lost power in the end), "passed": triples like those of the kills, "hindered": [[store, how]], "rows":
+    {row: count}, "overruns": n}. The rest are rates: `lives`, `seconds`, `repeated`, `cold`.
     """
 
     schedules: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -70,10 +71,12 @@ class Campaign:
         self.tally = Tally()
         self._known: dict[str, list[Violation]] = {}
 
-    def check(self, schedule: Schedule, part: str, *, kill_at: int | None = None) -> tuple[Evidence, list[Violation]]:
-        """Execute and judge. Raises `SubjectFault` and `Nondeterminism`."""
+    def check(
+        self, schedule: Schedule, part: str, *, kill_at: int | None = None, loss: str = ""
+    ) -> tuple[Evidence, list[Violation]]:
+        """Execute and judge. `kill_at`, `loss`: see `Executor.execute`. Raises `SubjectFault` and `Nondeterminism`."""
         begin, lives = time.perf_counter(), self.executor.lives
-        evidence = self.executor.execute(schedule, kill_at=kill_at)
+        evidence = self.executor.execute(schedule, kill_at=kill_at, loss=loss)
         line = str(evidence.schedule)
         if line not in self._known:
             self._known[line] = self._judge(evidence)
@@ -112,16 +115,22 @@ class Campaign:
         if known is not None and known["overruns"] >= evidence.overruns and _rank(known["part"]) <= _rank(part):
             return
         store = evidence.schedule.store
-        kills, passed = [], set()
+        kills, losses, exposed, passed = [], [], set(), set()
         for life in evidence.lives:
             phase = "resume" if life.resume else "first"
             passed |= {(store, label, phase) for label in life.passed}
-            if life.killed_at:
-                kills.append([store, life.killed_at.label, phase])
+            if (kill := life.killed_at) and kill.loss:
+                took = any(event["lost"] for event in life.of("power"))
+                losses.append([store, kill.label, kill.loss, took])
+                exposed |= {(store, label) for label in life.passed}
+            elif kill:
+                kills.append([store, kill.label, phase])
         rows = foretell(evidence).rows if self.executor.subject.settles_exactly else {}
         record = {
             "part": part,
             "kills": kills,
+            "losses": losses,
+            "exposed": sorted(map(list, exposed)),
             "passed": sorted(map(list, passed)),
             "hindered": [[store, life.hindered_by] for life in evidence.lives if life.hindered_by],
             "rows": {row: count for row, count in rows.items() if count},

@@ -12,7 +12,7 @@ from typing import Any
 
 from crashtests.forkserver.client import Death
 from crashtests.kinds import TOOL_KINDS
-from crashtests.schedule import Hindrance, Kill, Plan, Schedule
+from crashtests.schedule import Hindrance, Kill, Plan, Schedule, parse_kill
 from crashtests.subject import Scene
 from crashtests.world import Event, step_of
 
@@ -36,8 +36,7 @@ class LifeEvidence:
         """Where it was killed, None if it was not."""
         if not self.death.killed or self.death.witness is None:
             return None
-        label, _, n = self.death.witness.rpartition(":")
-        return Kill(label, int(n))
+        return parse_kill(self.death.witness)
 
     @property
     def hindered_by(self) -> str | None:

@@ -21,6 +21,7 @@ from crashtests.evidence import Evidence, LifeEvidence
 from crashtests.forkserver.client import Death, ForkServer
 from crashtests.kinds import FIRST_ASKS, TOOL_KINDS
 from crashtests.life import STATUSES
+from crashtests.powerloss.watch import KEPT
 from crashtests.reuse import Reuse, state_key
 from crashtests.schedule import ANY, Hindrance, Kill, Plan, Schedule, Turn
 from crashtests.subject import Scene, Subject, load_subject
@@ -28,7 +29,7 @@ from crashtests.world import AFTER_EFFECT, Event, LogReader
 
 _LIFE = "crashtests.life:live"
 # What a run's directory holds; `state` is the subject's.
-_OURS_IN_A_RUN = {"state", "world.log", "earlier.log"}
+_OURS_IN_A_RUN = {"state", "world.log", "earlier.log", KEPT}
 OURS = "crashtests.subjects.ours:Harness"
 
 # A run that is started `over` an earlier one: that one was killed in its second call, after a first that was finished.
@@ -54,7 +55,8 @@ class _Run:
     server: ForkServer
     directory: Path
     log: LogReader
-    kill_at: int | None
+    kill_at: Kill | None
+    """The last kill of the plan, if it is counted over all crash points: `any:k`."""
     tools_end: bool
     reuse: bool
     lives: list[LifeEvidence] = field(default_factory=list)
@@ -74,8 +76,14 @@ class _Run:
         """How the next life is to go."""
         kills = self.schedule.kills
         if self.place == len(kills) and self.kill_at is not None:
-            return Kill(ANY, self.kill_at)
+            return self.kill_at
         return kills[self.place] if self.place < len(kills) else None
+
+    @property
+    def watched(self) -> bool:
+        """Whether the next life, or one after it, is to lose power."""
+        last = self.kill_at is not None and self.kill_at.loss != ""
+        return last or self.schedule.loses_power_from(self.place)
 
     def add(self, life: LifeEvidence) -> None:
         self.lives.append(life)
@@ -127,12 +135,14 @@ class Executor:
             self._references[plain] = self._execute(plain, self._server, tools_end=False)
         return self._references[plain]
 
-    def execute(self, schedule: Schedule, *, kill_at: int | None = None) -> Evidence:
+    def execute(self, schedule: Schedule, *, kill_at: int | None = None, loss: str = "") -> Evidence:
         """Evidence of `schedule`. `kill_at=k`: the life after the planned ones dies at its k-th crash point.
 
-        The evidence's schedule names the kills that happened. Raises `SubjectFault`.
+        `loss`: what is lost with that kill, a key of `LOSSES`. The evidence's schedule names the kills that happened.
+        Raises `SubjectFault`.
         """
-        return self._execute(schedule, self._server, kill_at=kill_at, reuse=True)
+        last = None if kill_at is None else Kill(ANY, kill_at, loss)
+        return self._execute(schedule, self._server, kill_at=last, reuse=True)
 
     def again(self, schedule: Schedule, *, cold: bool) -> Evidence:
         """`execute` with every life lived, `cold`: each in an interpreter of its own."""
@@ -143,10 +153,11 @@ class Executor:
         schedule: Schedule,
         server: ForkServer,
         *,
-        kill_at: int | None = None,
+        kill_at: Kill | None = None,
         tools_end: bool = True,
         reuse: bool = False,
     ) -> Evidence:
+        self._check_power(schedule, kill_at)
         directory = server.new_run()
         run = _Run(schedule, server, directory, LogReader(directory / "world.log"), kill_at, tools_end, reuse)
         try:
@@ -167,10 +178,17 @@ class Executor:
         finally:
             run.server.drop_run(run.directory)
 
+    def _check_power(self, schedule: Schedule, kill_at: Kill | None) -> None:
+        """Where it cannot be seen what is synced, power must not be lost: all would seem to be."""
+        lost = schedule.loses_power_from(0) or (kill_at is not None and kill_at.loss)
+        if lost and schedule.store not in self.subject.power_stores:
+            problem = f"is to lose power, which cannot be simulated: {schedule.store} is not in its power_stores"
+            raise SubjectFault(self.subject.name, schedule, 1, problem, "")
+
     def _begin(self, run: _Run) -> None:
         """Bring the run to where its first life starts, or, if that is remembered, to the end of its plan."""
         if run.kill_at is not None and run.schedule.kills:
-            begun = self._reuse.beginning(run.schedule, run.directory)
+            begun = self._reuse.beginning(run.schedule, run.directory, watched=run.watched)
             if begun is not None:
                 run.lives, run.scene, run.resume = list(begun.lives), begun.scene, begun.resume
                 run.place = len(run.schedule.kills)
@@ -207,7 +225,7 @@ class Executor:
         planned = run.plan()
         at_kill = run.place == len(run.schedule.kills) and run.kill_at is not None
         if at_kill and run.lives and run.lives[-1].in_plan:
-            self._reuse.begin(run.schedule, run.lives, run.directory, run.resume)
+            self._reuse.begin(run.schedule, run.lives, run.directory, run.resume, watched=run.watched)
         hindrance = planned if isinstance(planned, Hindrance) and run.resume and run.scene is not None else None
         with self._hindered(state, hindrance) if hindrance else nullcontext():
             files = _files(state) if run.resume and (run.scene is None or hindrance) else None
@@ -251,7 +269,8 @@ class Executor:
             "run": str(run.directory),
             "log": "world.log" if number else "earlier.log",
             "accepted": sorted(self._accepted[str(run.schedule.without_kills)]) if run.reuse else [],
-            "kill": [planned.label, planned.n] if planned else None,
+            "kill": [planned.label, planned.n, planned.loss] if planned else None,
+            "watch": run.watched,
             "tools_end": run.tools_end,
             "cwd": str(run.directory),
         }

@@ -14,9 +14,12 @@ from dataclasses import dataclass, field
 
 from crashtests.evidence import Evidence, LifeEvidence
 from crashtests.kinds import TOOL_KINDS
+from crashtests.world import Event
 
-# The crash point behind which a write is on disk, as a killed process (not a power loss) leaves it.
+# The crash point behind which a write is on disk, as a killed process leaves it.
 _DURABLE = ("renamed", "after-commit")
+# Of these, those at which the name that it is under was not synced yet: a loss of power may take the write back.
+_NOT_YET_NAMED = "renamed"
 
 UNKNOWN_SAYS = "State unknown"
 
@@ -85,7 +88,7 @@ class _Follower:
         for known in self.calls.values():
             known.came_out = False
         self._in_life: set[str] = set()
-        for event in life.events:
+        for event in _as_lost(life):
             name = event["event"]
             if name == "answer":
                 calls = [(tool_use_id, tool) for tool_use_id, tool in event["calls"]]
@@ -167,6 +170,15 @@ class _Follower:
             self.foretold.problems.append(
                 f"resume (life {life.number}) of call {call}: '{row}' does not allow {', '.join(ran)}"
             )
+
+
+def _as_lost(life: LifeEvidence) -> Iterator[Event]:
+    """The events of a life; where power was lost with a name that was not synced yet, its write was never made."""
+    kill = life.killed_at
+    undone = kill is not None and kill.loss == "!" and kill.label.endswith(_NOT_YET_NAMED)
+    last = next((event for event in reversed(life.events) if event["event"] == "at"), None)
+    for event in life.events:
+        yield {**event, "labels": event["labels"][:-1]} if undone and event is last else event
 
 
 # What must happen in the world for each row, from the beginning of settling a call to its recorded end.

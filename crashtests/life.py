@@ -4,8 +4,8 @@ It builds the world, the scripted model and the tools for its schedule, arms the
 to the subject, and logs how the subject says it ended. It imports neither pytest nor Hypothesis.
 
 A request is `{"schedule": line, "life": number, "resume": bool, "run": directory, "log": name, "tools_end": bool,
-"kill": [label, n] | null, "accepted": [digest]}`. `tools_end`: whether tools that end the process do so; `accepted`:
-see `ScriptedModel`.
+"kill": [label, n, loss] | null, "watch": bool, "accepted": [digest]}`. `tools_end`: whether tools that end the process
+do so; `watch`: whether this life or a later one is to lose power; `accepted`: see `ScriptedModel`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from typing import Any
 from crashtests import planted
 from crashtests.forkserver.child import TargetError, die
 from crashtests.kinds import PAUSE, WEB_SEARCH
+from crashtests.powerloss.disk import Disk
+from crashtests.powerloss.watch import watch
 from crashtests.schedule import ANY, parse
 from crashtests.scripted import MODEL_POINTS, ScriptedModel
 from crashtests.subject import Ending, Life, Subject, SubjectError, load_subject
@@ -54,7 +56,8 @@ def live(request: dict[str, Any]) -> int:
     """Live one life. Returns the exit status that `STATUSES` has for its ending."""
     schedule = parse(request["schedule"])
     run = Path(request["run"])
-    points = _Points(request["kill"])
+    disk = watch(run, schedule.store) if request["watch"] else None
+    points = _Points(request["kill"], disk)
     world = World(run / request["log"], request["life"], points, tools_end=request["tools_end"])
     points.world = world
     model = ScriptedModel(
@@ -77,6 +80,8 @@ def live(request: dict[str, Any]) -> int:
         point=points,
     )
     ending = _ending(life, world)
+    if disk is not None:
+        disk.keep()
     world.log("ending", status=ending.status, reason=ending.reason.replace(str(run), "."), told=ending.told)
     sys.stdout.flush()
     return STATUSES[ending.status]
@@ -116,6 +121,7 @@ def _warm_up() -> None:
                 "run": run,
                 "log": "world.log",
                 "tools_end": False,
+                "watch": False,
                 "accepted": [],
             }
             live(request | {"resume": False, "kill": None})
@@ -127,12 +133,17 @@ def _ignore(label: str) -> None:
 
 
 class _Points:
-    """Counts the crash points that this life passes, logs them, and dies at the planned one."""
+    """Counts the crash points that this life passes, logs them, and dies at the planned one.
+
+    With a `disk`: what was not synced is lost there, if that is planned, or kept for a later life to lose.
+    """
 
     world: World
 
-    def __init__(self, kill: list[Any] | None) -> None:
-        self._kill = tuple(kill) if kill else None
+    def __init__(self, kill: list[Any] | None, disk: Disk | None) -> None:
+        self._kill: tuple[Any, ...] | None = tuple(kill[:2]) if kill else None
+        self._loss: str = kill[2] if kill else ""
+        self._disk = disk
         self._passes: Counter[str] = Counter()
         self._total = 0
 
@@ -143,7 +154,12 @@ class _Points:
         n = self._passes[label]
         if self._kill in ((label, n), (ANY, self._total)):
             self.world.flush()
-            die(f"{label}:{n}")
+            if self._disk is not None and self._loss:
+                lost, others = self._disk.lose(self._loss)
+                self.world.log("power", lost=lost, others=others)
+            elif self._disk is not None:
+                self._disk.keep()
+            die(f"{label}:{n}{self._loss}")
 
 
 __all__ = ["MODEL_POINTS", "STATUSES", "TASK", "live", "prepare"]

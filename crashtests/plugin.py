@@ -20,13 +20,14 @@ from crashtests.campaign import Campaign, Tally
 from crashtests.execute import OURS, executor
 from crashtests.failure import PROPERTY, gravest
 from crashtests.forkserver.client import ForkServerError
+from crashtests.powerloss import trace
 from crashtests.schedule import ScheduleError, parse
 from crashtests.subject import SubjectError, load_subject
 from crashtests.summary import Session, gates, summary
 from crashtests.sweep import BOUNDS
 
 # Tests that judge a subject, in the order in which they run; all others are unit tests and run last.
-_ORDER = ("test_regressions", "test_canary", "test_sweep", "test_machine", "test_wire")
+_ORDER = ("test_regressions", "test_canary", "test_sweep", "test_powerloss", "test_machine", "test_wire")
 
 _TALLIES = pytest.StashKey[list[dict[str, Any]]]()
 _BEGIN = pytest.StashKey[float]()
@@ -69,7 +70,9 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    return f"crash campaign: --crash-seed {config.option.crash_seed}, profile {config.option.crash_profile}"
+    says = f"crash campaign: --crash-seed {config.option.crash_seed}, profile {config.option.crash_profile}"
+    # A test that is skipped is easily overlooked.
+    return says + (f"; {trace.missing()}" if config.option.slow and trace.missing() else "")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -82,7 +85,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def _wanted(module: str, config: pytest.Config) -> bool:
     if config.option.replay or module == "test_replay":
         return bool(config.option.replay) and module == "test_replay"
-    return not config.option.subject or module in ("test_sweep", "test_machine")
+    return not config.option.subject or module in ("test_sweep", "test_powerloss", "test_machine")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -24,6 +24,7 @@ class Beginning:
     """Where the lives of some kills have led: the lives, a copy of the run's directory, and how to go on."""
 
     schedule: Schedule
+    watched: bool
     lives: tuple[LifeEvidence, ...]
     directory: Path
     scene: Scene | None
@@ -46,21 +47,26 @@ class Reuse:
         self._beginning = None
         self._ends.clear()
 
-    def beginning(self, schedule: Schedule, run: Path) -> Beginning | None:
-        """The lives planned in `schedule`, if they were lived last; `run` is then filled with what they left."""
+    def beginning(self, schedule: Schedule, run: Path, *, watched: bool) -> Beginning | None:
+        """The lives planned in `schedule`, if they were lived last; `run` is then filled with what they left.
+
+        `watched`: a life to come is to lose power, so these must have kept what they left unsynced.
+        """
         begun = self._beginning
-        if begun is None or begun.schedule != schedule:
+        if begun is None or begun.schedule != schedule or begun.watched != watched:
             return None
         shutil.copytree(begun.directory, run, dirs_exist_ok=True)
         self.lives_saved += len(begun.lives)
         return begun
 
-    def begin(self, schedule: Schedule, lives: Sequence[LifeEvidence], run: Path, resume: bool) -> None:
+    def begin(
+        self, schedule: Schedule, lives: Sequence[LifeEvidence], run: Path, resume: bool, *, watched: bool
+    ) -> None:
         """Remember where `lives`, all those planned in `schedule`, have led."""
         if self._beginning is not None:
             shutil.rmtree(self._directory)
         shutil.copytree(run, self._directory)
-        self._beginning = Beginning(schedule, tuple(lives), self._directory, lives[-1].after, resume)
+        self._beginning = Beginning(schedule, watched, tuple(lives), self._directory, lives[-1].after, resume)
 
     def end(self, key: Hashable, first_number: int) -> tuple[LifeEvidence, ...]:
         """The lives that follow from the state `key`, numbered from `first_number`; none if they are not known."""
@@ -79,7 +85,7 @@ def state_key(schedule: Schedule, state: str, lives: Sequence[LifeEvidence], res
         {name: value for name, value in event.items() if name not in ("pid", "life")}
         for life in lives
         for event in life.events
-        if event["event"] not in ("at", "ending")
+        if event["event"] not in ("at", "power", "ending")
     ]
     return str(schedule.without_kills), state, json.dumps(world), resume
 

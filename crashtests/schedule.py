@@ -8,6 +8,7 @@ second time, the second (a resume) at its first `before-verify`; then it is resu
 options: the run is started over an earlier, unfinished one. `-` in place of a kill: that life is not killed. `~damaged`
 in its place: that life is a resume from a state that somebody has damaged, which it must refuse; then the state is as
 it was, and the run goes on.
+`after-tool:2!` in place of `after-tool:2`: not the process alone dies there, the whole machine loses power (`LOSSES`).
 
 The words come from kinds.py. The form does not depend on Hypothesis: a line kept today can be replayed for ever.
 """
@@ -27,6 +28,15 @@ CALLS_MAX = 4
 HINDRANCES = ("damaged", "incomplete", "foreign", "version", "held")
 # As a kill's label: `any:7` dies at the 7th crash point passed, whichever it is. What happened then has its real label.
 ANY = "any"
+
+# What a kill takes along, the simplest first. SIGKILL leaves what the kernel has been given; a loss of power only what
+# was synced for certain, and of the rest some part or other. These are the extremes of it (powerloss/).
+LOSSES = {
+    "": "nothing: a process was killed",
+    "!": "all that was not synced, contents and names",
+    "!data": "contents that were not synced (names got through)",
+    "!torn": "the second half of contents that were not synced (names got through)",
+}
 
 
 class ScheduleError(ValueError):
@@ -49,13 +59,14 @@ PAUSED = Turn((), (PAUSE,))
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """Die at the n-th pass of `label` in this life."""
+    """Die at the n-th pass of `label` in this life; `loss`: what is lost with it, a key of `LOSSES`."""
 
     label: str
     n: int = 1
+    loss: str = ""
 
     def __str__(self) -> str:
-        return f"{self.label}:{self.n}"
+        return f"{self.label}:{self.n}{self.loss}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +110,17 @@ class Schedule:
         """How many turns the run may take; None if it is not told, or if the script has none to count."""
         return sum(turn != PAUSED for turn in self.turns) or None if self.end == LIMIT else None
 
+    @property
+    def deaths(self) -> list[Kill]:
+        """Its kills, without the lives that are hindered or left alone."""
+        return [kill for kill in self.kills if isinstance(kill, Kill)]
+
+    @property
+    def without_losses(self) -> Schedule:
+        """With the process alone killed where power is lost."""
+        kills = (replace(kill, loss="") if isinstance(kill, Kill) else kill for kill in self.kills)
+        return replace(self, kills=tuple(kills))
+
     def canonical(self) -> Schedule:
         """Without the lives at the end that are not killed: they are there anyway."""
         kills = self.kills
@@ -106,14 +128,19 @@ class Schedule:
             kills = kills[:-1]
         return replace(self, kills=kills)
 
+    def loses_power_from(self, place: int) -> bool:
+        """Whether the life at `place` in the plan, or one after it, is to lose power."""
+        return any(isinstance(kill, Kill) and kill.loss for kill in self.kills[place:])
+
     def size(self) -> tuple[int, ...]:
         """For comparing: fewest crashes, then turns, then calls, then simplest tools, then plainest all the rest."""
         calls = [call for turn in self.turns for call in turn.calls]
         order = list(TOOL_KINDS)
         beside = sum(len(turn.beside) for turn in self.turns)
         odd = (self.store != "json") + (not self.marks) + self.over + (self.end != "end") + beside
-        killed = [kill for kill in self.kills if isinstance(kill, Kill)]
+        killed = self.deaths
         hindered = sum(isinstance(kill, Hindrance) for kill in self.kills)
+        odd += sum(list(LOSSES).index(kill.loss) for kill in killed)
         tools = sum(order.index(call) for call in calls)
         crashes = len(killed) + hindered + sum(TOOL_KINDS[call].ends is not None for call in calls)
         return (crashes, len(self.turns), len(calls), tools, odd, sum(kill.n for kill in killed), len(self.kills))
@@ -132,7 +159,7 @@ _LINE = re.compile(
     r"(?P<version>\S+) (?P<store>\S+) (?P<marks>\S+)(?P<over> over)?"
     r"(?: (?P<turns>(?:\[[^\[\]]*\])+))? (?P<end>\S+)(?P<kills>(?: > \S+)*)"
 )
-_KILL = re.compile(r"(?P<label>[a-zA-Z][\w.-]*):(?P<n>[1-9][0-9]{0,5})")
+_KILL = re.compile(r"(?P<label>[a-zA-Z][\w.-]*):(?P<n>[1-9][0-9]{0,5})(?P<loss>(?:![a-z]*)?)")
 
 
 def parse(text: str) -> Schedule:
@@ -150,7 +177,7 @@ def parse(text: str) -> Schedule:
         store=match["store"],
         marks=match["marks"] == "marks",
         over=match["over"] is not None,
-        kills=tuple(_kill(kill) for kill in match["kills"].split(" > ")[1:]),
+        kills=tuple(_plan(kill) for kill in match["kills"].split(" > ")[1:]),
     )
 
 
@@ -167,22 +194,28 @@ def _turn(text: str) -> Turn:
     return Turn(calls, beside)
 
 
-def _kill(text: str) -> Plan:
+def _plan(text: str) -> Plan:
     if text == "-":
         return None
     if text.startswith("~"):
         _allowed("hindrance", text[1:], HINDRANCES)
         return Hindrance(text[1:])
+    return parse_kill(text)
+
+
+def parse_kill(text: str) -> Kill:
+    """The kill that `label:n` stands for, with what is lost at its end. Raises `ScheduleError`."""
     match = _KILL.fullmatch(text)
     if match is None:
         raise ScheduleError(
             f"kill {text!r} is not label:n, such as after-tool:1, nor ~{HINDRANCES[0]} or the like for a resume with a "
             "hindrance, nor - for a life that is left alone"
         )
-    return Kill(match["label"], int(match["n"]))
+    _allowed("loss of power", match["loss"], LOSSES)
+    return Kill(match["label"], int(match["n"]), match["loss"])
 
 
 def _allowed(what: str, word: str, allowed: object) -> None:
     words = list(allowed)  # type: ignore[call-overload]  # any collection of words
     if word not in words:
-        raise ScheduleError(f"{what} {word!r} is none of: {', '.join(words)}")
+        raise ScheduleError(f"{what} {word!r} is none of: {', '.join(filter(None, words))}")

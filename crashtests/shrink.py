@@ -19,7 +19,7 @@ from dataclasses import replace
 from itertools import product
 
 from crashtests.kinds import BLOCKS, ENDS, FIRST_ASKS, SWEPT, TOOL_KINDS
-from crashtests.schedule import CALLS_MAX, PAUSED, STORES, Kill, Plan, Schedule, Turn
+from crashtests.schedule import CALLS_MAX, LOSSES, PAUSED, STORES, Kill, Plan, Schedule, Turn
 from crashtests.world import WORLD_POINTS
 
 Fails = Callable[[Schedule], Schedule | None]
@@ -38,8 +38,10 @@ def order(schedule: Schedule) -> tuple[object, ...]:
         tuple(_BESIDE.index(word) if word in _BESIDE else -1 for word in turn.beside) for turn in schedule.turns
     )
     options = (STORES.index(schedule.store), not schedule.marks, schedule.over, list(ENDS).index(schedule.end))
-    passes = tuple(kill.n if isinstance(kill, Kill) else 0 for kill in schedule.kills)
-    return (*schedule.size(), turns, options, beside, passes)
+    kills = tuple(
+        (kill.n, list(LOSSES).index(kill.loss)) if isinstance(kill, Kill) else (0, 0) for kill in schedule.kills
+    )
+    return (*schedule.size(), turns, options, beside, kills)
 
 
 def shrink(schedule: Schedule, fails: Fails, passes: Passes) -> Schedule:
@@ -119,10 +121,13 @@ def _leaps(schedule: Schedule) -> Iterator[Schedule]:
 def _earlier(schedule: Schedule, fails: Fails, passes: Passes) -> Schedule | None:
     """The schedule with one of its kills at the first crash point of its life at which it still fails."""
     for place, kill in enumerate(schedule.kills):
-        for point in passes(schedule, place) if isinstance(kill, Kill) else ():
-            if point == kill:
+        if not isinstance(kill, Kill):
+            continue
+        for point in passes(schedule, place):
+            earlier = replace(point, loss=kill.loss)
+            if earlier == kill:
                 break
-            candidate = replace(schedule, kills=(*schedule.kills[:place], point, *schedule.kills[place + 1 :]))
+            candidate = replace(schedule, kills=(*schedule.kills[:place], earlier, *schedule.kills[place + 1 :]))
             failed = fails(candidate) if order(candidate) <= order(schedule) else None
             if failed is not None and order(failed) <= order(schedule) and failed != schedule:
                 return failed
@@ -140,6 +145,12 @@ def _detours(schedule: Schedule, passes: Passes) -> Iterator[Schedule]:
                     calls = (*turn.calls[:at], *others, *turn.calls[at + 1 :])
                     if len(calls) <= CALLS_MAX:
                         yield _with_turns(fewer, number, Turn(calls, turn.beside))
+    for place, kill in enumerate(schedule.kills):
+        # A smaller loss of power shows the same elsewhere: what a name got through with is lost once it is synced.
+        for smaller in _simpler_losses(kill):
+            for point in passes(replace(schedule, kills=schedule.kills[:place]), place) if smaller.loss else ():
+                moved = replace(point, loss=smaller.loss)
+                yield replace(schedule, kills=(*schedule.kills[:place], moved, *schedule.kills[place + 1 :]))
     if schedule.store != STORES[0]:
         yield from _renamed(replace(schedule, store=STORES[0]), passes, 0)
     for number, turn in enumerate(schedule.turns):
@@ -197,7 +208,7 @@ def _renamed(schedule: Schedule, passes: Passes, place: int) -> Iterator[Schedul
     likely: list[Plan] = [kill]
     if isinstance(kill, Kill):
         points = passes(replace(schedule, kills=before), place)
-        likely = [point for point in points if _same_moment(point, kill)] or likely
+        likely = [replace(point, loss=kill.loss) for point in points if _same_moment(point, kill)] or likely
     for point in likely:
         yield from _renamed(replace(schedule, kills=(*before, point, *after)), passes, place + 1)
 
@@ -217,6 +228,8 @@ def _edits(schedule: Schedule) -> Iterator[Schedule]:
     for place in range(len(schedule.kills)):
         yield replace(schedule, kills=schedule.kills[:place] + schedule.kills[place + 1 :])
         yield replace(schedule, kills=(*schedule.kills[:place], None, *schedule.kills[place + 1 :])).canonical()
+        for loss in _simpler_losses(schedule.kills[place]):
+            yield replace(schedule, kills=(*schedule.kills[:place], loss, *schedule.kills[place + 1 :]))
     for name, plain in (("store", "json"), ("marks", True), ("over", False), ("end", "end")):
         yield replace(schedule, **{name: plain})  # type: ignore[arg-type]  # one field each
     for place, turn in enumerate(schedule.turns):
@@ -255,7 +268,7 @@ def _simpler_words(word: str) -> list[str]:
 
 
 def _first_pass(kill: Plan) -> Plan:
-    return Kill(kill.label) if isinstance(kill, Kill) else kill
+    return replace(kill, n=1) if isinstance(kill, Kill) else kill
 
 
 def _fewer_passes(kills: tuple[Plan, ...]) -> Iterator[tuple[Plan, ...]]:
@@ -264,4 +277,12 @@ def _fewer_passes(kills: tuple[Plan, ...]) -> Iterator[tuple[Plan, ...]]:
     yield tuple(_first_pass(kill) for kill in kills)
     for place, kill in enumerate(kills):
         if isinstance(kill, Kill):
-            yield from ((*kills[:place], Kill(kill.label, n), *kills[place + 1 :]) for n in range(1, kill.n))
+            yield from ((*kills[:place], replace(kill, n=n), *kills[place + 1 :]) for n in range(1, kill.n))
+
+
+def _simpler_losses(kill: Plan) -> Iterator[Kill]:
+    """A kill that takes less along, at best nothing but the process."""
+    losses = list(LOSSES)
+    return (
+        (replace(kill, loss=loss) for loss in losses[: losses.index(kill.loss)]) if isinstance(kill, Kill) else iter(())
+    )

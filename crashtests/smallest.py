@@ -5,7 +5,8 @@ bug's guarantee. The bound: without a death, also with a resume of the run that 
 one of them of any kind, or 1 call and one thing that is not plain (a store, the protocol, the end, a block ...); with
 one death anywhere, or a run that has ended and is resumed with a hindrance, up to 2 turns and 1 call of any kind with
 one thing that is not plain, or 2 calls of the swept kinds; with two deaths anywhere, up to 2 turns and 1 call of the
-swept kinds. Takes seconds for a bug that needs no death, minutes for one that needs two.
+swept kinds. For a bug that only a loss of power shows, each of these deaths may be one, or with two of them the last,
+on any store. Takes seconds for a bug that needs no death, minutes for one that needs two.
 
 Exit status: 0, all are as listed; 1, some are not; 2, there is no bug of that name.
 """
@@ -23,7 +24,7 @@ from crashtests.contract import violations
 from crashtests.evidence import Evidence
 from crashtests.execute import Executor, SubjectFault, executor
 from crashtests.kinds import BLOCKS, ENDS, FIRST_ASKS, SWEPT, TOOL_KINDS
-from crashtests.schedule import HINDRANCES, PAUSED, Hindrance, Plan, Schedule, Turn
+from crashtests.schedule import HINDRANCES, LOSSES, PAUSED, Hindrance, Plan, Schedule, Turn
 from crashtests.shrink import order
 from crashtests.sweep import Task, sweep
 
@@ -42,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     for bug in BUGS:
         if bug.name in (options.names or names):
             with executor(planted=bug.planted) as execute:
-                found = smallest(execute, bug.guarantee)
+                found = smallest(execute, bug.guarantee, power=bug.family == "power loss")
                 lives = execute.lives
             different += str(found) != bug.smallest
             listed = "as listed" if str(found) == bug.smallest else f"LISTED AS {bug.smallest}"
@@ -52,30 +53,43 @@ def run(options: argparse.Namespace) -> int:
     return 1 if different else 0
 
 
-def smallest(execute: Executor, guarantee: str) -> Schedule | None:
+def smallest(execute: Executor, guarantee: str, *, power: bool = False) -> Schedule | None:
     """The first schedule of the bound, in order of size, that breaks `guarantee`; None if none does.
 
-    Of schedules that are equal but for where they are killed, it is the one that is killed first.
+    Of schedules that are equal but for where they are killed, it is the one that is killed first. `power`: the last
+    kill may be a loss of power.
     """
     for deaths, scripts in enumerate(_scripts_of_the_bound(execute)):
         # A tool that ends the process is a death like a kill.
         bases = [script for script in scripts if script.ending_calls <= deaths]
-        for _, group in groupby(sorted(bases, key=order), key=lambda base: base.size()[1:5]):
+        searches = [(base, loss) for base in bases for loss in _losses(execute, base, power=power and deaths > 0)]
+        for _, group in groupby(sorted(searches, key=_size_and_order), key=lambda search: _size_and_order(search)[0]):
             failing = [
                 (order(schedule), place, schedule)
-                for base in group
-                for place, schedule in enumerate(_failing(execute, base, deaths - base.ending_calls, guarantee))
+                for base, loss in group
+                for place, schedule in enumerate(_failing(execute, base, deaths - base.ending_calls, guarantee, loss))
             ]
             if failing:
                 return min(failing, key=lambda each: each[:2])[2]
     return None
 
 
-def _failing(execute: Executor, base: Schedule, kills: int, guarantee: str) -> Iterator[Schedule]:
+def _losses(execute: Executor, base: Schedule, *, power: bool) -> Sequence[str]:
+    return list(LOSSES) if power and base.store in execute.subject.power_stores and not base.ending_calls else [""]
+
+
+def _size_and_order(search: tuple[Schedule, str]) -> tuple[tuple[int, ...], object]:
+    """Turns, calls, tools and what is not plain, as they are with this loss of power; and the order of equals."""
+    base, loss = search
+    turns, calls, tools, odd = base.size()[1:5]
+    return (turns, calls, tools, odd + list(LOSSES).index(loss)), order(base)
+
+
+def _failing(execute: Executor, base: Schedule, kills: int, guarantee: str, loss: str) -> Iterator[Schedule]:
     """The schedules with this script and so many kills that break the guarantee, those that are killed early first."""
 
     def kill(base: Schedule, k: int | None) -> Evidence:
-        return execute.execute(base, kill_at=k)
+        return execute.execute(base, kill_at=k, loss=loss if len(base.kills) == kills - 1 else "")
 
     try:
         # Without a kill, an earlier run, or a tool that ends the process, a run is the uninterrupted one.

@@ -11,7 +11,7 @@ from typing import Any
 
 from crashtests.evidence import Evidence, LifeEvidence
 from crashtests.forkserver.client import Death
-from crashtests.schedule import Kill, parse
+from crashtests.schedule import parse, parse_kill
 from crashtests.subject import Ending, Life, Scene, Subject
 from crashtests.world import Event
 
@@ -122,18 +122,13 @@ def evidence(line: str, *lives: LifeEvidence) -> Evidence:
     before: Scene | None = None
     for number, one in enumerate(lives, start=1):
         events = [{**each, "life": number} for each in one.events]
-        planned = Kill(*_label_and_n(one.death.witness)) if one.death.witness else one.planned
+        planned = parse_kill(one.death.witness) if one.death.witness else one.planned
         numbered.append(
             LifeEvidence(number, number > 1, planned, one.death, events, one.before or before, one.after, one.changed)
         )
         before = one.after
     schedule = parse(line)
     return Evidence(schedule, schedule, tuple(numbered))
-
-
-def _label_and_n(witness: str) -> tuple[str, int]:
-    label, _, n = witness.rpartition(":")
-    return label, int(n)
 
 
 def uninterrupted(line: str = "v1 json marks [pay] end", tool: str = "pay", text: str = "paid") -> Evidence:

@@ -11,7 +11,7 @@ from collections.abc import Sequence, Set
 from hypothesis import strategies as st
 
 from crashtests.kinds import BLOCKS, ENDS, FIRST_ASKS, LIMIT, PAUSE, TOOL_KINDS
-from crashtests.schedule import ANY, CALLS_MAX, HINDRANCES, PAUSED, Hindrance, Kill, Plan, Schedule, Turn
+from crashtests.schedule import ANY, CALLS_MAX, HINDRANCES, LOSSES, PAUSED, Hindrance, Kill, Plan, Schedule, Turn
 from crashtests.subject import Subject
 
 
@@ -31,9 +31,13 @@ def ends(*, limits_turns: bool) -> st.SearchStrategy[str]:
     return st.sampled_from([end for end in ENDS if end != LIMIT or limits_turns])
 
 
+# What a kill takes along: one in four is a loss of power.
+_losses = st.sampled_from([""] * 9 + list(LOSSES)[1:])
+
+
 # Where in a life to die, counted over all crash points; a life of several turns passes a hundred and more.
 kills = st.one_of(
-    st.just(None), *[st.builds(Kill, st.just(ANY), st.integers(1, most)) for most in (20, 40, 60, 80, 120)]
+    st.just(None), *[st.builds(Kill, st.just(ANY), st.integers(1, most), _losses) for most in (20, 40, 60, 80, 120)]
 )
 
 

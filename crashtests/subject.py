@@ -101,6 +101,11 @@ class Subject(ABC):
     hindrances: ClassVar[frozenset[str]] = frozenset()
     """What it promises to refuse (`schedule.HINDRANCES`), where `hinder` can bring it about."""
 
+    @property
+    def power_stores(self) -> tuple[str, ...]:
+        """The stores on which a loss of power can be simulated: all its syncs are seen there (powerloss/watch.py)."""
+        return ()
+
     def takes(self, schedule: Schedule) -> bool:
         """Whether it is meant to take all that the model says in this script, its end, and what hinders its lives."""
         if schedule.end == LIMIT and not self.limits_turns:

@@ -1,7 +1,8 @@
 """The summary of a campaign: where processes were killed and how often, and the gates that a full session must meet.
 
 No vacuous green: every crash point that lives pass must have been killed at, in first lives and in resumes, by the
-sweep alone (never by luck); every crash point that the subject lists must have been passed at all.
+sweep alone (never by luck); every crash point that the subject lists must have been passed at all. Where a loss of
+power can be simulated it must have been, at every crash point of its own bound, and have taken something away.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from dataclasses import dataclass
 
 from crashtests.campaign import Tally
 from crashtests.expect import ROWS
-from crashtests.schedule import HINDRANCES, Schedule
+from crashtests.powerloss import sqlite_syncs
+from crashtests.schedule import HINDRANCES, LOSSES, Schedule
 from crashtests.subject import Subject
 from crashtests.sweep import BOUNDS
 
@@ -37,6 +39,16 @@ class Session:
         """How often each (store, label, phase) stands under `key` ("kills", "passed"), in all parts or in one."""
         records = self.tally.schedules.values()
         return Counter(tuple(t) for r in records if part in (None, r["part"]) for t in r[key])
+
+    def losses(self, part: str | None = None) -> list[tuple[str, str, str, bool]]:
+        """Every loss of power, in all parts or in one: (store, label, loss, whether it took anything away)."""
+        records = self.tally.schedules.values()
+        return [tuple(lost) for r in records if part in (None, r["part"]) for lost in r.get("losses", ())]
+
+    def exposed(self, part: str) -> set[tuple[str, str]]:
+        """Every (store, label) that lives passed which lost power in the end."""
+        records = self.tally.schedules.values()
+        return {(store, label) for r in records if r["part"] == part for store, label in r.get("exposed", ())}
 
     def count(self, part: str) -> int:
         return sum(record["part"] == part for record in self.tally.schedules.values())
@@ -72,7 +84,17 @@ def gates(session: Session) -> list[str]:
     ]
     if not session.count("sweep"):
         missed.append("the sweep did not run")
-    return missed
+    return missed + list(_power_gates(session))
+
+
+def _power_gates(session: Session) -> Iterator[str]:
+    losses = session.losses("power")
+    lost = {(store, label) for store, label, _, _ in losses}
+    for store, label in sorted(session.exposed("power") - lost):
+        yield f"{store} {label} was passed by lives that lose power, but never lost there"
+    for store in session.subject.power_stores:
+        if not any(took for each, _, _, took in losses if each == store):
+            yield f"no loss of power on {store} took anything away"
 
 
 def summary(session: Session) -> str:
@@ -95,12 +117,30 @@ def summary(session: Session) -> str:
         f"sweep    {session.count('sweep')} schedules; a full session has every one of: {bounds}",
         f"machine  {session.count('machine')} schedules from --crash-seed {session.seed}, "
         f"{sum(r['overruns'] for r in tally.schedules.values() if r['part'] == 'machine')} planned kills overran",
+        _power_row(session),
         f"wire     {rates['wire']} kills through the real SDK client",
         f"again    {rates['repeated']} schedules run twice, {rates['cold']} in cold interpreters, traces equal",
         f"lives    {rates['lives']} in {session.seconds:.1f} s of session, "
         f"{rates['lives'] / max(1e-9, rates['microseconds'] / 1e6):.0f} a second and worker",
     ]
     return "\n".join(lines)
+
+
+def _power_row(session: Session) -> str:
+    losses, stores = session.losses(), session.subject.power_stores
+    if not stores:
+        return "power    never lost: the subject names no store on which its syncs can be seen (power_stores)"
+    places = {(store, label) for store, label, _, _ in losses}
+    by = Counter(loss for _, _, loss, _ in losses)
+    without = [f"none on {store}" for store in session.subject.stores if store not in stores]
+    if without and (problem := sqlite_syncs.unavailable()):
+        without.append(problem)
+    parts = [f"{store} {sum(lost[0] == store for lost in losses)}" for store in stores]
+    parts += [f"{loss} {by[loss]}" for loss in LOSSES if loss]
+    return (
+        f"power    {len(losses)} losses at {len(places)} crash points ({', '.join(parts + without)}), "
+        f"{sum(took for _, _, _, took in losses)} took something away"
+    )
 
 
 def _rows(session: Session) -> Counter[str]:

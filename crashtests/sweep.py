@@ -57,7 +57,7 @@ BOUNDS = {
 # What the scripts of a bound do not reach: a run over an earlier one, a response that is cut, a paused turn, a refusal,
 # a limit, a tool that the model makes up, a verify that is of no help or finds a failure, tools that raise or end their
 # process, odd outputs, and blocks that are none of a harness's business.
-_CORNERS = (
+CORNERS = (
     Schedule((Turn(("pay",)),), over=True),
     Schedule((Turn(("pay",), ("!max_tokens",)),)),
     Schedule((Turn(("pay",), ("!max_tokens",)),), kills=(None,)),
@@ -115,7 +115,7 @@ def tasks(subject: Subject, profile: str) -> list[Task]:
                 kills[base] = max(kills.get(base, 0), bound.kills)
     if profile == "probe":
         return [Task(base, kills[base]) for base in sorted(kills, key=Schedule.size)]
-    for place, corner in enumerate(corner for corner in _CORNERS if subject.takes(corner)):
+    for place, corner in enumerate(corner for corner in CORNERS if subject.takes(corner)):
         bases = list(_options(corner, subject))
         if profile != "soak":
             # With writes of their own, or after a kill: on each store. The rest takes options in turn.

@@ -14,9 +14,12 @@ from crashtests.contract import GUARANTEES, violations
 from crashtests.execute import executor
 from crashtests.failure import broken
 from crashtests.planted import PlantError
+from crashtests.powerloss import bound
 from crashtests.schedule import parse
+from crashtests.sweep import sweep
 
 TENTHS = 10
+POWER_LOSS = "power loss"
 
 # The seven ways in which recovery breaks first are slow tests; all the others together are a matter of many minutes.
 _FIRST = 7
@@ -44,21 +47,46 @@ def test_every_row_is_whole() -> None:
     """Names are there once, guarantees are the contract's, and the smallest schedules are written as they are read."""
     assert len(BUGS) == len({bug.name for bug in BUGS})
     assert set() == {bug.guarantee for bug in BUGS} - GUARANTEES.keys()
-    assert [] == [bug.name for bug in BUGS if bug.smallest != str(parse(bug.smallest).canonical())]
+    assert [] == [bug.name for bug in BUGS if bug.smallest != str(parse(bug.smallest))]
     assert [] == [bug.name for bug in BUGS if not bug.why.endswith(".")]
 
 
 def test_a_tenth(request: pytest.FixtureRequest) -> None:
-    """In every session, other bugs in each: the smallest schedule shows the bug, and is what happens when it is run."""
+    """In every session, other bugs in each: the smallest schedule shows the bug, and is what happens when it is run.
+
+    If it loses power to show it, the same schedule with kills of the process alone does not.
+    """
     rotation = request.config.option.crash_seed % TENTHS
     unseen = []
     for bug in BUGS[rotation::TENTHS]:
         with executor(planted=bug.planted, warm_up=False) as execute:
             evidence, found = Campaign(execute).check(parse(bug.smallest), "bugs")
-        if bug.guarantee not in {v.guarantee for v in found} or str(evidence.schedule) != bug.smallest:
+            blind = bug.family == POWER_LOSS and Campaign(execute).check(parse(bug.smallest).without_losses, "bugs")[1]
+        if bug.guarantee not in {v.guarantee for v in found} or str(evidence.schedule) != bug.smallest or blind:
             unseen.append(bug.name)
 
     assert [] == unseen
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", [bug for bug in BUGS if bug.family == POWER_LOSS], ids=lambda bug: bug.name)
+def test_what_killed_processes_do_not_show(bug: PlantedBug) -> None:
+    """A bug that only a loss of power shows: wherever power is lost to find it, killing the process alone is green."""
+    with executor(planted=bug.planted) as execute:
+        campaign = Campaign(execute)
+        kills = [
+            evidence.schedule
+            for task in bound.tasks(execute.subject, "default")
+            if task.base.store == parse(bug.smallest).store
+            for evidence in sweep(task, lambda base, k: campaign.check(base, "bugs", kill_at=k)[0])
+        ]
+        shown = [str(schedule) for schedule in kills if campaign.violations(schedule, "bugs")]
+        kept, found = campaign.check(parse(bug.smallest).without_losses, "bugs")
+
+    assert len(kills) > 50
+    assert [] == shown
+    assert str(kept.schedule) == str(parse(bug.smallest).without_losses)
+    assert [] == found
 
 
 @pytest.mark.parametrize("bug", _MARKED, ids=lambda bug: bug.name)

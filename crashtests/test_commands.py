@@ -42,6 +42,25 @@ def test_replay_of_what_breaks(capsys: pytest.CaptureFixture[str]) -> None:
     assert "BROKEN    AT-MOST-ONCE: the effect of pay (step 1-1) happened 2 times" in said.out
 
 
+def test_replay_of_a_loss_of_power(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where power is lost the timeline says so, and what the disk no longer holds."""
+    assert 0 == replay("v1 json marks [pay] end > save-a.renamed:1!")
+
+    said = capsys.readouterr().out
+    assert "schedule  v1 json marks [pay] end > save-a.renamed:1!\n" in said
+    assert "          power lost at save-a.renamed:1, and with it all that was not synced, contents and names\n" in said
+    assert "            state/checkpoint.json is as it was before: 796 bytes, not 1130\n" in said
+    assert "SIGKILL" not in said
+    assert 0 == replay("v1 json marks [pay] end > after-effect:1!torn")
+    assert "            nothing: all of it was synced\n" in capsys.readouterr().out
+
+
+def test_replay_where_power_cannot_be_lost(capsys: pytest.CaptureFixture[str]) -> None:
+    """A subject that does not say that its syncs can be seen is not judged by what they would have kept."""
+    assert 3 == replay("v1 json marks [pay] end > after-effect:1!", "--subject", NAIVE)
+    assert "is to lose power, which cannot be simulated: json is not in its power_stores" in capsys.readouterr().err
+
+
 def test_replay_of_an_overrun(capsys: pytest.CaptureFixture[str]) -> None:
     """A kill that is never reached: status 4, what happened instead, and what could have been reached."""
     assert 4 == replay("v1 json marks [pay] end > after-effect:2", "--subject", NAIVE)

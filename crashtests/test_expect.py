@@ -187,6 +187,31 @@ def test_not_yet_durable() -> None:
     assert ([], {"not started: run": 1}) == (foretold.problems, +foretold.rows)
 
 
+@pytest.mark.parametrize(
+    ("lost_at", "row"),
+    [
+        ("started.renamed:1!", "not started: run"),
+        ("started.renamed:1!data", "unknown"),
+        ("started.dir-synced:1!", "unknown"),
+        ("started.after-commit:1!", "unknown"),
+    ],
+)
+def test_a_write_that_a_loss_of_power_takes_back(lost_at: str, row: str) -> None:
+    """A name that is not synced is lost with the names, and then its write was never made; not otherwise."""
+    passed = [MARKED, lost_at.partition(":")[0]] if "renamed" not in lost_at else [MARKED]
+    first = [ask(1, USER), answer((ID, "pay")), at(SAVED, *passed)]
+    second: list[Story] = [[at(MARKED)], ran()] if row.endswith("run") else []
+    foretold = foretell(
+        evidence(
+            "v1 json marks [pay] end",
+            life(first, killed=lost_at),
+            life(*second, at(RECORDED, "save-b.renamed"), ending()),
+        )
+    )
+
+    assert ([], {row: 1}) == (foretold.problems, +foretold.rows)
+
+
 def test_the_table_is_whole() -> None:
     """Every row that the summary counts is one of those tested here."""
     assert {*RIGHT, "finished: reuse"} == set(ROWS)

@@ -14,7 +14,19 @@ from crashtests import strategies
 from crashtests.bugs import BUGS
 from crashtests.kinds import BLOCKS, ENDS, FIRST_ASKS, TOOL_KINDS
 from crashtests.regressions import regressions
-from crashtests.schedule import HINDRANCES, PAUSED, STORES, Hindrance, Kill, Schedule, ScheduleError, Turn, parse
+from crashtests.schedule import (
+    ANY,
+    HINDRANCES,
+    LOSSES,
+    PAUSED,
+    STORES,
+    Hindrance,
+    Kill,
+    Schedule,
+    ScheduleError,
+    Turn,
+    parse,
+)
 from harness.crash import crash_points
 
 PLAIN = parse("v1 json marks [pay] end")
@@ -37,6 +49,7 @@ def test_every_word_reads_back() -> None:
     schedules += [replace(PLAIN, turns=(Turn(("pay",), (word,)),)) for word in (*BLOCKS, *FIRST_ASKS)]
     schedules += [replace(PLAIN, kills=(None, Kill(label, 12))) for s in STORES for label in crash_points(s)]
     schedules += [replace(PLAIN, kills=(None, Hindrance(how))) for how in HINDRANCES]
+    schedules += [replace(PLAIN, kills=(Kill(label, 12, loss),)) for loss in LOSSES for label in ("after-tool", ANY)]
 
     assert schedules == [parse(str(schedule)) for schedule in schedules]
 
@@ -48,6 +61,15 @@ def test_what_a_line_says() -> None:
     assert (Turn(("read", "pay")), Turn(("mail",), ("thinking",))) == read.turns
     assert ("end", "json", True, False) == (read.end, read.store, read.marks, read.over)
     assert (Kill("after-tool", 2), Kill("before-verify")) == read.kills
+
+
+def test_a_line_that_loses_power() -> None:
+    """A kill with `!` behind it is a loss of power, with a word behind that another one."""
+    read = parse("v1 json marks [pay] end > after-tool:2 > - > any:7! > save-a.renamed:1!data > any:1!torn")
+
+    assert ["", "!", "!data", "!torn"] == [kill.loss for kill in read.deaths]
+    assert [True, True, True, True, True, False] == [read.loses_power_from(place) for place in range(6)]
+    assert not replace(read, kills=read.kills[:2]).loses_power_from(0)
 
 
 def test_spaces_are_of_no_meaning() -> None:
@@ -74,6 +96,9 @@ WRONG = {
     "v1 json marks [pay pay pay pay pay] end": "turn [pay pay pay pay pay] makes 5 calls; allowed are 1 to 4",
     "v1 json marks [pay] end > after-tool": "kill 'after-tool' is not label:n, such as after-tool:1, nor ~damaged",
     "v1 json marks [pay] end > - > ~haunted": "hindrance 'haunted' is none of: damaged, incomplete, foreign, version, held",
+    "v1 json marks [pay] end > after-tool!": "kill 'after-tool!' is not label:n, such as after-tool:1, nor ~damaged",
+    "v1 json marks [pay] end > after-tool:1!!": "kill 'after-tool:1!!' is not label:n",
+    "v1 json marks [pay] end > after-tool:1!all": "loss of power '!all' is none of: !, !data, !torn",
     "v1 json marks [pay] end > after-tool:0": "kill 'after-tool:0' is not label:n",
     "v1 json marks [pay] end > after-tool:1234567": "kill 'after-tool:1234567' is not label:n",
 }
@@ -120,6 +145,10 @@ v1 json marks [read][read] end
 v1 json marks end > before-model:1
 v1 json marks end > before-model:2
 v1 json marks end > - > before-model:2
+v1 json marks end > before-model:1!
+v1 json marks end > before-model:2!
+v1 json marks end > before-model:1!data
+v1 json marks end > before-model:1!torn
 v1 json marks [read] end > before-model:1
 v1 json marks [read] refusal > before-model:1
 v1 json no-marks [thinking read] end > before-model:1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from crashtests.schedule import Kill, Schedule, parse
+from crashtests.schedule import LOSSES, Kill, Schedule, parse
 from crashtests.shrink import order, shrink, simpler
 
 Breaks = Callable[[Schedule], bool]
@@ -29,12 +29,14 @@ def shrunk(line: str, breaks: Breaks) -> str:
 
     def fails(candidate: Schedule) -> Schedule | None:
         tried.append(candidate)
-        happened = replace(candidate, kills=tuple(kill for kill in candidate.kills if kill in points(candidate)))
+        passed = points(candidate)
+        happened = replace(candidate, kills=tuple(k for k in candidate.deaths if replace(k, loss="") in passed))
         return happened if breaks(happened) else None
 
     def passes(schedule: Schedule, place: int) -> list[Kill]:
         all_points = points(schedule)
         kill = schedule.kills[place] if place < len(schedule.kills) else None
+        kill = replace(kill, loss="") if isinstance(kill, Kill) else None
         return all_points[: all_points.index(kill) + 1] if kill in all_points else all_points
 
     smallest = shrink(parse(line), fails, passes)
@@ -129,6 +131,41 @@ def test_a_store_that_names_its_crash_points_otherwise() -> None:
     assert "v1 json marks [pause] end > before-model:1 > save.renamed:1" == shrunk(line, breaks)
 
 
+def test_a_loss_of_power_goes() -> None:
+    """Where a killed process shows the same, no power is lost; where it does not, the least loss that shows it is."""
+
+    def killed(schedule: Schedule) -> bool:
+        return "after-effect" in labels(schedule)
+
+    def lost(schedule: Schedule) -> bool:
+        return any(kill.loss and kill.label == "after-effect" for kill in schedule.deaths)
+
+    line = "v1 json marks [pay] end > after-effect:1!torn"
+    assert "v1 json marks [read] end > after-effect:1" == shrunk(line, killed)
+    assert "v1 json marks [read] end > after-effect:1!" == shrunk(line, lost)
+
+
+def test_a_smaller_loss_at_another_place() -> None:
+    """What is torn while its name gets through is gone once its name is synced: the smaller loss may come later."""
+
+    def breaks(schedule: Schedule) -> bool:
+        return {("save.written", "!torn"), ("save.renamed", "!")} & {
+            (k.label, k.loss) for k in schedule.deaths
+        } != set()
+
+    line = "v1 json marks [pay] end > save.written:1!torn"
+    assert "v1 json marks [pause] end > save.renamed:1!" == shrunk(line, breaks)
+
+
+def test_a_kill_that_moves_keeps_its_loss() -> None:
+    """An earlier crash point and the plain store are tried with what is lost there."""
+
+    def breaks(schedule: Schedule) -> bool:
+        return any(kill.loss == "!data" for kill in schedule.deaths)
+
+    assert "v1 json marks end > before-model:1!data" == shrunk("v1 sqlite marks [pay] end > after-tool:1!data", breaks)
+
+
 def test_what_happens_may_be_simpler_than_what_was_planned() -> None:
     """A candidate whose kill is never reached has happened without it, and that is what counts."""
     assert "v1 json marks end" == shrunk("v1 json marks [pay] end > after-effect:1", lambda schedule: True)
@@ -148,7 +185,7 @@ def test_nothing_smaller_fails() -> None:
 
 def test_candidates() -> None:
     """Every candidate can be written and read, so it can be executed and replayed."""
-    candidates = set(simpler(parse(BIG)))
+    candidates = set(simpler(parse(BIG))) | set(simpler(parse(f"{BIG}!torn")))
 
     assert candidates == {parse(str(candidate)) for candidate in candidates}
 
@@ -156,5 +193,6 @@ def test_candidates() -> None:
 def test_order_tells_all_apart() -> None:
     """Two schedules that are equal in order differ at most in the labels of their kills."""
     candidates = {replace(each, kills=()) for each in simpler(parse(BIG))}
+    candidates |= {replace(parse("v1 json marks end"), kills=(Kill("any", 1, loss),)) for loss in LOSSES}
 
     assert len(candidates) == len({order(each) for each in candidates})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import permutations
 from typing import Any
@@ -70,7 +71,7 @@ def test_any_order_counts_the_same() -> None:
     """What several parts have covered counts for the same one, whichever tally is merged first."""
     line = "v1 json marks [pay] end > after-effect:1"
     records = [
-        {"part": part, "kills": [], "passed": [], "hindered": [], "rows": {}, "overruns": overruns}
+        {"part": part, "kills": [], "losses": [], "passed": [], "hindered": [], "rows": {}, "overruns": overruns}
         for part, overruns in (("machine", 2), ("machine", 0), ("regressions", 0), ("wire", 1))
     ]
     merged = []
@@ -103,6 +104,7 @@ def session(**changes: Any) -> Session:
         "kills": [["json", "saved", "first"], ["json", "saved", "resume"]],
         "passed": [["json", "saved", "first"], ["json", "saved", "resume"]],
         "hindered": [["json", "held"]],
+        "losses": [],
         "rows": dict.fromkeys(ROWS, 1),
         "overruns": 0,
     }
@@ -132,6 +134,44 @@ MISSED: dict[str, dict[str, Any]] = {
 def test_a_gate_that_is_not_met(missed: str) -> None:
     """Each kind of missing coverage is named by itself."""
     assert [missed] == gates(session(**MISSED[missed]))
+
+
+class Powered(Covered):
+    """A subject in which power can be lost on its one store."""
+
+    power_stores = ("json",)
+
+
+def powered(*losses: list[object]) -> Session:
+    """A session that has covered everything else, with a schedule in which power was lost so."""
+    whole = session()
+    record = {"part": "power", "kills": [], "losses": losses, "passed": [], "rows": {}, "overruns": 0}
+    record["exposed"] = [["json", "saved"]]
+    whole.tally.merge({"schedules": {"v1 json marks end > saved:1!": record}, "rates": {}})
+    return replace(whole, subject=Powered())
+
+
+def test_power_was_lost() -> None:
+    """Where power can be lost it must have been, wherever it could, and not without taking anything away."""
+    assert [] == gates(powered(["json", "saved", "!", True]))
+    assert ["no loss of power on json took anything away"] == gates(powered(["json", "saved", "!", False]))
+    assert ["no loss of power on json took anything away"] == gates(replace(session(), subject=Powered()))
+    assert [
+        "json saved was passed by lives that lose power, but never lost there",
+        "no loss of power on json took anything away",
+    ] == gates(powered())
+
+
+def test_the_row_of_losses() -> None:
+    """How often power was lost, where and how; or why it never was."""
+    lost = [["json", "saved", "!", True], ["json", "other", "!", False], ["json", "saved", "!torn", True]]
+
+    assert "power    3 losses at 2 crash points (json 3, ! 2, !data 0, !torn 1), 2 took something away\n" in summary(
+        powered(*lost)
+    )
+    assert "power    never lost: the subject names no store on which its syncs can be seen (power_stores)\n" in summary(
+        session()
+    )
 
 
 def test_luck_is_no_coverage() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from crashtests.contract import Violation
 from crashtests.evidence import Evidence, LifeEvidence
 from crashtests.expect import shown_results
+from crashtests.schedule import LOSSES, Kill
 from crashtests.subject import Scene
 from crashtests.world import Event
 
@@ -39,8 +40,17 @@ def _life(life: LifeEvidence) -> Iterator[str]:
         if text := _event(event):
             yield f"          {text}"
     if life.killed_at:
-        yield f"          SIGKILL at {life.killed_at}"
+        yield from _death(life, life.killed_at)
     yield f"  on disk {_scene(life.after)}"
+
+
+def _death(life: LifeEvidence, kill: Kill) -> Iterator[str]:
+    if not kill.loss:
+        yield f"          SIGKILL at {kill}"
+        return
+    yield f"          power lost at {kill.label}:{kill.n}, and with it {LOSSES[kill.loss]}"
+    for lost in [line for event in life.of("power") for line in event["lost"]] or ["nothing: all of it was synced"]:
+        yield f"            {lost}"
 
 
 def _event(event: Event) -> str | None:

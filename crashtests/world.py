@@ -9,6 +9,8 @@ known however the process ended. Each line is a JSON object with the pid and the
     effect   its effect happened: `id`
     end      it returned or raised: `id`, `raised`
     verify   its verify was asked: `id`, `verdict`
+    power    power was lost, at the last crash point passed: `lost` (what the disk no longer holds),
+             `others` (the losses that would have left yet another state)
     at       crash points were passed: `labels`, since the event before
     ending   the harness said how this life ended: `status`, `reason`
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -66,6 +67,27 @@ def make_directory(path: Path) -> None:
             sync_directory(new.parent)
     except OSError as cause:
         raise WriteFailed(path, "directory", cause) from cause
+
+
+def settle(paths: Iterable[Path]) -> None:
+    """Make the files of one directory durable, as far as they exist, and their names. Raises `WriteFailed`.
+
+    What a killed process has written can be read before it is on the disk. Whoever acts on it must see to that first,
+    or a loss of power takes back what was acted on.
+    """
+    for path in paths:
+        try:
+            try:
+                fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            except FileNotFoundError:
+                continue
+            try:
+                sync(fd)
+            finally:
+                os.close(fd)
+            sync_directory(path.parent)
+        except OSError as cause:
+            raise WriteFailed(path, "sync", cause) from cause
 
 
 def sync(fd: int) -> None:

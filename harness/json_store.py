@@ -50,7 +50,9 @@ class JsonStore(Store):
         return self.decode(scene, scene.pop("messages", None), ledger), ledger
 
     def load(self) -> tuple[Checkpoint, Ledger]:
-        return self.read()
+        found = self.read()
+        self.settle()
+        return found
 
     def create(self, checkpoint: Checkpoint) -> None:
         # The ledger first: a scene is never on disk without the ledger whose silence is evidence.

@@ -50,6 +50,7 @@ class SqliteStore(Store):
 
     def load(self) -> tuple[Checkpoint, Ledger]:
         checkpoint, ledger = self.read()
+        self.settle()
         self._open(len(checkpoint.messages))
         return checkpoint, ledger
 

@@ -52,7 +52,7 @@ class Store(ABC):
 
     @abstractmethod
     def load(self) -> tuple[Checkpoint, Ledger]:
-        """`read`, and go on from there."""
+        """`read`, make it durable, and go on from there. Raises a `StateRefused` or `WriteFailed`."""
 
     @abstractmethod
     def create(self, checkpoint: Checkpoint) -> None:
@@ -137,6 +137,11 @@ class Store(ABC):
         aside = self._set_aside()
         self.create(checkpoint)
         return aside
+
+    def settle(self) -> None:
+        """Make durable what an earlier life may have left in the page cache only. Raises `WriteFailed`."""
+        files = (name for name in STORE_FILES[self.kind] if not name.endswith("-shm"))
+        durable.settle(self.directory / name for name in files)
 
     def missing(self, problem: str) -> StateMissing:
         return StateMissing(self.directory, problem, "start a run first, without --resume")

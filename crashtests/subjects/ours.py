@@ -47,6 +47,12 @@ class Harness(Subject):
     def __init__(self) -> None:
         self._last: tuple[Path | None, Any] = (None, None)
 
+    @property
+    def power_stores(self) -> tuple[str, ...]:
+        from crashtests.powerloss import sqlite_syncs  # loads ctypes, for which every fork would pay
+
+        return ("json",) if sqlite_syncs.unavailable() else ("json", "sqlite")
+
     def labels(self, schedule: Schedule) -> Mapping[str, str]:
         from harness.crash import crash_points
 

@@ -20,6 +20,7 @@ from crashtests.unit.states import as_json
 from harness import JsonStore, SqliteStore, StateForeign, Store, WriteFailed, ledger
 from harness.ledger import BadLedger, Ledger, Settled
 from harness.outcome import Outcome
+from harness.store import STORE_FILES
 
 
 def seen_by_another(store: Store) -> str:
@@ -98,6 +99,22 @@ def test_the_sample_comes_back_in_another_life(store: Store) -> None:
         states.save_answer(later, scene, {"role": "user", "content": answers})
 
     assert as_json(scene, known) == seen_by_another(store)
+
+
+def test_a_resume_makes_durable_what_it_found(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What can be read may be in the page cache only: it is synced, with its names, before anybody acts on it."""
+    states.sample(store)
+    files = [store.directory / name for name in STORE_FILES[store.kind] if not name.endswith("-shm")]
+    for file in files:
+        file.touch()
+    found = {os.stat(path).st_ino for path in (*files, store.directory)}
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_ino))
+
+    with store.owned(create=False):
+        store.load()
+
+    assert found == set(synced)
 
 
 def test_a_store_can_serve_one_run_after_the_other(store: Store) -> None:
