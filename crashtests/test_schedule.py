@@ -95,7 +95,7 @@ WRONG = {
     "v1 json marks [thinking] end": "turn [thinking] makes 0 calls; allowed are 1 to 4",
     "v1 json marks [pay pay pay pay pay] end": "turn [pay pay pay pay pay] makes 5 calls; allowed are 1 to 4",
     "v1 json marks [pay] end > after-tool": "kill 'after-tool' is not label:n, such as after-tool:1, nor ~damaged",
-    "v1 json marks [pay] end > - > ~haunted": "hindrance 'haunted' is none of: damaged, incomplete, foreign, version, held",
+    "v1 json marks [pay] end > - > ~wet": "hindrance 'wet' is none of: damaged, incomplete, foreign, version, held",
     "v1 json marks [pay] end > after-tool!": "kill 'after-tool!' is not label:n, such as after-tool:1, nor ~damaged",
     "v1 json marks [pay] end > after-tool:1!!": "kill 'after-tool:1!!' is not label:n",
     "v1 json marks [pay] end > after-tool:1!all": "loss of power '!all' is none of: !, !data, !torn",

@@ -102,14 +102,12 @@ def test_a_kill_goes_to_the_earliest_point() -> None:
 
 
 def test_one_kill_less_for_another_kind() -> None:
-    """What two kills show of one tool, and one kill of another, is shown with one kill; no step between them fails."""
+    """What a kill shows of one tool, and another tool shows without, is shown without any; no step between them fails."""
 
     def breaks(schedule: Schedule) -> bool:
-        kills = len(schedule.kills)
-        return (kills >= 2 and "pay" in calls(schedule)) or (kills >= 1 and "ghost" in calls(schedule))
+        return (bool(schedule.kills) and "pay" in calls(schedule)) or "ghost" in calls(schedule)
 
-    line = "v1 json marks [pay] end > after-effect:1 > after-tool:1"
-    assert "v1 json marks [ghost] end > before-model:1" == shrunk(line, breaks)
+    assert "v1 json marks [ghost] end" == shrunk("v1 json marks [pay] end > after-effect:1", breaks)
 
 
 def test_one_kill_less_for_one_call_more() -> None:
