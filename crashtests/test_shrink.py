@@ -102,7 +102,7 @@ def test_a_kill_goes_to_the_earliest_point() -> None:
 
 
 def test_one_kill_less_for_another_kind() -> None:
-    """What a kill shows of one tool, and another tool shows without, is shown without any; no step between them fails."""
+    """What a kill shows of one tool, and another tool shows without, is shown without."""
 
     def breaks(schedule: Schedule) -> bool:
         return (bool(schedule.kills) and "pay" in calls(schedule)) or "ghost" in calls(schedule)
