@@ -223,4 +223,5 @@ _SET_ASIDE_LABELS = {
     "checkpoint.json": "set-aside.checkpoint-moved",
     "effects.json": "set-aside.ledger-moved",
     "state.sqlite3": "set-aside.database-moved",
+    "state.sqlite3-wal": "set-aside.log-moved",
 }
