@@ -1,0 +1,226 @@
+"""Does anything notice a mutant? First the campaign's own generators, then the harness's own tests.
+
+A mutant is applied as a planted bug is, in the process that loads the harness, with a fork server of its own. The
+campaign: every script of the default sweep unkilled; then those of up to one call killed at every crash point; then a
+few schedules of the machine. It stops at the first violation. What it went through without one may still miss a gate of
+a full session: a crash point at which nobody was killed any more.
+
+A script can only tell a mutant whose line some life of it executes, so the others are left out: which lines that are is
+seen once, on the harness as it is. Killed lives need not be looked at, since they are beginnings of one that was not.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self
+
+import pytest
+
+from crashtests.contract import violations
+from crashtests.evidence import Evidence
+from crashtests.execute import OURS, Executor, SubjectFault, executor
+from crashtests.forkserver.client import ForkServer, ForkServerError
+from crashtests.machine import run_shard
+from crashtests.mutate import Mutant, source_of
+from crashtests.schedule import Schedule
+from crashtests.subject import load_subject
+from crashtests.sweep import Task, sweep, tasks
+
+SWEPT_CALLS_MAX = 1
+MACHINE_SCHEDULES = 30
+# A mutant that never ends is one that is found; the harness's own lives take milliseconds.
+LIFE_TIMEOUT_S = 5.0
+TESTS_TIMEOUT_S = 120.0
+
+_RED = (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)
+_UNIT = "crashtests/unit"
+_FILES = (
+    *("test_reconcile", "test_stores", "test_loop", "test_loop_resume", "test_loop_stops", "test_checkpoint"),
+    *("test_refusal", "test_refusal_sqlite", "test_ownership", "test_failing_disk", "test_damage", "test_cli_use"),
+    *("test_cli", "test_cli_processes", "test_cli_usage", "test_cli_tools", "test_moments", "test_wrong_variants"),
+    *("test_response", "test_outcome", "test_tool", "test_crash"),
+)
+# Where to look first.
+_FIRST = {
+    "checkpoint": ("test_checkpoint", "test_refusal"),
+    "durable": ("test_failing_disk", "test_stores"),
+    "json_store": ("test_refusal", "test_stores", "test_damage"),
+    "ledger": ("test_refusal", "test_stores"),
+    "reconcile": ("test_reconcile",),
+    "settle": ("test_reconcile", "test_loop_resume", "test_loop"),
+    "sqlite_store": ("test_refusal_sqlite", "test_stores"),
+    "store": ("test_ownership", "test_refusal"),
+}
+
+Label = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What lives of a task executed and where they were killed, on the harness as it is."""
+
+    lines: frozenset[str]
+    labels: frozenset[Label]
+
+
+Baseline = dict[Task, Seen]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What noticed a mutant first: "campaign", "tests", or nothing. `how`: the violation, the gate or the test."""
+
+    by: str | None
+    how: str = ""
+
+
+def swept() -> list[Task]:
+    """The tasks of the default sweep, each with as many kills as are made here."""
+    found = tasks(load_subject(OURS), "default")
+    return [replace(task, kills=int(_calls(task.base) <= SWEPT_CALLS_MAX)) for task in found]
+
+
+def _calls(script: Schedule) -> int:
+    return sum(len(turn.calls) for turn in script.turns)
+
+
+def _lives(task: Task, execute: Executor) -> Iterator[Evidence]:
+    """The task unkilled, then killed everywhere, if it is to be killed."""
+    yield execute.execute(task.base)
+    if task.kills:
+        yield from sweep(task, lambda base, k: execute.execute(base, kill_at=k))
+
+
+def baseline() -> Baseline:
+    """What the lives of each task execute. Takes as long as a campaign that finds nothing."""
+    setup = {"subject": OURS, "planted": None, "warm_up": True}
+    seen = {}
+    with ForkServer("crashtests.anywhere:covered", setup=setup) as server:
+        execute = Executor(server, _no_cold_lives, load_subject(OURS))
+        for task in swept():
+            lines: set[str] = set()
+            labels: set[Label] = set()
+            for evidence in _lives(task, execute):
+                lines.update(line for e in evidence.events if e["event"] == "lines" for line in e["firsts"])
+                labels |= _killed_at(evidence)
+            seen[task] = Seen(frozenset(lines), frozenset(labels))
+    return seen
+
+
+def _killed_at(evidence: Evidence) -> set[Label]:
+    store = evidence.schedule.store
+    lives = [life for life in evidence.lives if life.killed_at]
+    return {(store, life.killed_at.label, "resume" if life.resume else "first") for life in lives if life.killed_at}
+
+
+def _no_cold_lives() -> ForkServer:
+    raise NotImplementedError("nothing here is executed cold")
+
+
+class Examiner:
+    """Examines mutants, one after the other. A context manager; it keeps what all tests need loaded."""
+
+    def __init__(self, seen: Baseline) -> None:
+        self._seen = seen
+        self._stack = ExitStack()
+        self._tests: ForkServer | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def examine(self, mutant: Mutant) -> Verdict:
+        """What notices this mutant first."""
+        how = self._campaign(mutant)
+        if how is not None:
+            return Verdict("campaign", how)
+        how = self._unit_tests(mutant)
+        return Verdict("tests", how) if how is not None else Verdict(None)
+
+    def _campaign(self, mutant: Mutant) -> str | None:
+        telling = [task for task, seen in self._seen.items() if mutant.at_import or seen.lines & _names(mutant)]
+        if not telling:
+            return None
+        try:
+            # Most mutants break the very first lives, for which it is not worth while to warm anything up.
+            unkilled = _searched(mutant, telling, kills=False, warm_up=False)
+            how = unkilled if isinstance(unkilled, str) else _searched(mutant, telling, kills=True, warm_up=True)
+            return how if isinstance(how, str) else self._gate(telling, how)
+        except SubjectFault as fault:
+            return f"fault: {str(fault).partition('; it printed:')[0]}"
+        except ForkServerError as error:
+            return f"does not load: {str(error).strip().splitlines()[-1]}"
+        except AssertionError as error:
+            return f"sweep: {error}"
+
+    def _gate(self, telling: list[Task], killed: set[Label]) -> str | None:
+        """A crash point at which a session would not be killed any more, if there is one."""
+        elsewhere = {label for task, seen in self._seen.items() if task not in telling for label in seen.labels}
+        missed = {label for task in telling for label in self._seen[task].labels} - killed - elsewhere
+        return f"gate: nobody was killed at {' '.join(min(missed))}" if missed else None
+
+    def _unit_tests(self, mutant: Mutant) -> str | None:
+        if self._tests is None:
+            server = ForkServer("crashtests.mutant_tests:run", life_timeout_s=TESTS_TIMEOUT_S)
+            self._tests = self._stack.enter_context(server)
+        first = _FIRST.get(mutant.module.rpartition(".")[2], ())
+        files = [f"{_UNIT}/{name}.py" for name in dict.fromkeys((*first, *_FILES))]
+        with tempfile.TemporaryDirectory(prefix="crashtests-") as hook:
+            death = self._tests.run({"edit": asdict(mutant.edit), "hook": hook, "files": files})
+        if death.exit_status == pytest.ExitCode.OK:
+            return None
+        said = [line for line in death.output.splitlines() if line.startswith(("FAILED", "ERROR"))]
+        if death.timed_out or (death.exit_status in _RED and said):
+            return said[0] if said else f"the tests did not end in {TESTS_TIMEOUT_S:.0f} s"
+        raise RuntimeError(f"the tests could not be run on {mutant}: {death}")
+
+    def check(self) -> None:
+        """Raise `AssertionError` unless the tests are green on the harness as it is; else they would notice anything."""
+        source = source_of("harness.reconcile")
+        as_it_is = Mutant("harness.reconcile", "", (0, 0), True, "none", "", "", source, f"{source}# as it is\n")
+        if how := self._unit_tests(as_it_is):
+            raise AssertionError(f"the harness's own tests are red without any mutant: {how}")
+
+
+def _names(mutant: Mutant) -> set[str]:
+    name = mutant.module.rpartition(".")[2]
+    return {f"{name}.{line}" for line in range(mutant.lines[0], mutant.lines[1] + 1)}
+
+
+class _Found(Exception):
+    """The machine has drawn a schedule that breaks a guarantee."""
+
+
+def _searched(mutant: Mutant, telling: list[Task], *, kills: bool, warm_up: bool) -> str | set[Label]:
+    """The first violation, or where lives were killed. Without `kills`: the scripts alone, and nothing of the machine.
+
+    Raises `SubjectFault`, `ForkServerError`, and what the sweep says of a life that passes other points than it should.
+    """
+    planted: dict[str, Any] = asdict(mutant.edit)
+    killed: set[Label] = set()
+    with executor(planted=planted, warm_up=warm_up, life_timeout_s=LIFE_TIMEOUT_S) as execute:
+
+        def broken(evidence: Evidence) -> str | None:
+            killed.update(_killed_at(evidence))
+            found = violations(evidence, execute.reference(evidence.schedule), execute.subject)
+            return f"{found[0]} ('{evidence.schedule}')" if found else None
+
+        def judge(schedule: Schedule) -> None:
+            if how := broken(execute.execute(schedule)):
+                raise _Found(how)
+
+        for task in telling:
+            for evidence in _lives(replace(task, kills=task.kills if kills else 0), execute):
+                if how := broken(evidence):
+                    return how
+        if kills:
+            try:
+                run_shard(judge, execute.subject, seed_number=0, schedules=MACHINE_SCHEDULES)
+            except _Found as found:
+                return str(found)
+    return killed
