@@ -18,8 +18,10 @@ from crashtests import planted
 
 _ROOT = Path(__file__).parents[1]
 _LOADED = "ignore:Module already imported:pytest.PytestAssertRewriteWarning"
-_ARGUMENTS = ("-x", "-q", "--no-header", "--tb=line", "-p", "no:xdist", "-p", "no:cacheprovider", "-o", "addopts=")
-_ARGUMENTS += ("-W", _LOADED)
+_ARGUMENTS = (
+    *("-x", "-q", "--no-header", "--tb=line", "-W", _LOADED),
+    *("-p", "no:xdist", "-p", "no:cacheprovider", "-o", "addopts="),
+)
 
 
 def run(request: dict[str, Any]) -> int:

@@ -180,7 +180,7 @@ class Examiner:
         raise RuntimeError(f"the tests could not be run on {mutant}: {death}")
 
     def check(self) -> None:
-        """Raise `AssertionError` unless the tests are green on the harness as it is; else they would notice anything."""
+        """Raise `AssertionError` if the tests are red on the harness as it is; they would then notice anything."""
         source = source_of("harness.reconcile")
         as_it_is = Mutant("harness.reconcile", "", (0, 0), True, "none", "", "", source, f"{source}# as it is\n")
         if how := self._unit_tests(as_it_is):
