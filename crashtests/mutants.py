@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from crashtests.mutate import Mutant, mutants, source_of
-from crashtests.mutation import Baseline, Examiner, Verdict, baseline
+from crashtests.mutation import Baseline, Examiner, Verdict, baseline, swept
 
 MODULES = ("loop", "settle", "reconcile", "ledger", "checkpoint", "store", "json_store", "sqlite_store", "durable")
 _PATH = Path(__file__).with_name("mutants.toml")
@@ -111,7 +111,7 @@ def _percent(part: int, whole: int) -> str:
 
 def _examined(tried: list[Mutant], jobs: int) -> Iterator[tuple[Mutant, Verdict]]:
     """Each mutant with what noticed it, in order."""
-    seen = baseline()
+    seen = baseline(swept())
     with Examiner(seen) as examiner:
         examiner.check()
         if jobs == 1:

@@ -1,8 +1,8 @@
 """Does anything notice a mutant? First the campaign's own generators, then the harness's own tests.
 
 A mutant is applied as a planted bug is, in the process that loads the harness, with a fork server of its own. The
-campaign: every script of the default sweep unkilled; then those of up to one call killed at every crash point; then a
-few schedules of the machine. It stops at the first violation. What it went through without one may still miss a gate of
+campaign: every script of the default sweep unkilled; then those of up to one call killed at every crash point, once;
+then a few schedules of the machine. It stops at the first violation. What it went through without one may still miss a gate of
 a full session: a crash point at which nobody was killed any more.
 
 A script can only tell a mutant whose line some life of it executes, so the others are left out: which lines that are is
@@ -12,7 +12,7 @@ seen once, on the harness as it is. Killed lives need not be looked at, since th
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
@@ -80,11 +80,12 @@ class Verdict:
 def swept() -> list[Task]:
     """The tasks of the default sweep, each with as many kills as are made here."""
     found = tasks(load_subject(OURS), "default")
-    return [replace(task, kills=int(_calls(task.base) <= SWEPT_CALLS_MAX)) for task in found]
+    return [replace(task, kills=int(_is_small(task.base))) for task in found]
 
 
-def _calls(script: Schedule) -> int:
-    return sum(len(turn.calls) for turn in script.turns)
+def _is_small(script: Schedule) -> bool:
+    calls = sum(len(turn.calls) for turn in script.turns)
+    return calls <= SWEPT_CALLS_MAX and not any(script.kills)
 
 
 def _lives(task: Task, execute: Executor) -> Iterator[Evidence]:
@@ -94,13 +95,13 @@ def _lives(task: Task, execute: Executor) -> Iterator[Evidence]:
         yield from sweep(task, lambda base, k: execute.execute(base, kill_at=k))
 
 
-def baseline() -> Baseline:
+def baseline(of: Sequence[Task]) -> Baseline:
     """What the lives of each task execute. Takes as long as a campaign that finds nothing."""
     setup = {"subject": OURS, "planted": None, "warm_up": True}
     seen = {}
     with ForkServer("crashtests.anywhere:covered", setup=setup) as server:
         execute = Executor(server, _no_cold_lives, load_subject(OURS))
-        for task in swept():
+        for task in of:
             lines: set[str] = set()
             labels: set[Label] = set()
             for evidence in _lives(task, execute):
