@@ -15,7 +15,7 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -110,7 +110,7 @@ def _percent(part: int, whole: int) -> str:
 
 
 def _examined(tried: list[Mutant], jobs: int) -> Iterator[tuple[Mutant, Verdict]]:
-    """Each mutant with what noticed it, in order."""
+    """Each mutant with what noticed it, as they are done."""
     seen = baseline(swept())
     with Examiner(seen) as examiner:
         examiner.check()
@@ -119,7 +119,8 @@ def _examined(tried: list[Mutant], jobs: int) -> Iterator[tuple[Mutant, Verdict]
             return
     spawned = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=spawned, initializer=_begin, initargs=(seen,)) as pool:
-        yield from zip(tried, pool.map(_examine, tried), strict=True)
+        futures = {pool.submit(_examine, mutant): mutant for mutant in tried}
+        yield from ((futures[future], future.result()) for future in as_completed(futures))
 
 
 _examiner: Examiner

@@ -131,6 +131,14 @@ class _Source:
         first, last = self.span(node)
         return self.data[first:last].decode()
 
+    def with_sign(self, node: ast.AST, left: ast.AST, sign: str, right: ast.AST) -> str:
+        """`node`, which is left, a sign and right, with another sign; brackets stay where they are."""
+        (first, last), (_, begin), (end, _) = self.span(node), self.span(left), self.span(right)
+        brackets = [c for c in self.data[begin:end].decode() if c in "()"]
+        closing, opening = brackets.count(")") * ")", brackets.count("(") * "("
+        between = f"{closing} {sign} {opening}"
+        return self.data[first:begin].decode() + between + self.data[end:last].decode()
+
 
 @dataclass(frozen=True, slots=True)
 class _Place:
@@ -187,9 +195,8 @@ def _not_removed(source: _Source, node: ast.AST) -> Iterator[Replacement]:
 def _comparison(source: _Source, node: ast.AST) -> Iterator[Replacement]:
     """A comparison swapped, or moved by one."""
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
-        left, right = source(node.left), source(node.comparators[0])
         for sign in _SWAPPED[type(node.ops[0])]:
-            yield node, f"{left} {sign} {right}"
+            yield node, source.with_sign(node, node.left, sign, node.comparators[0])
 
 
 def _and_or(source: _Source, node: ast.AST) -> Iterator[Replacement]:
@@ -212,12 +219,11 @@ def _constant(source: _Source, node: ast.AST) -> Iterator[Replacement]:
 def _arithmetic(source: _Source, node: ast.AST) -> Iterator[Replacement]:
     """Another sign; of an `a | b` only a, only b."""
     if isinstance(node, ast.BinOp):
-        left, right = source(node.left), source(node.right)
         if sign := _ARITHMETIC.get(type(node.op)):
-            yield node, f"({left} {sign} {right})"
+            yield node, f"({source.with_sign(node, node.left, sign, node.right)})"
         elif isinstance(node.op, ast.BitOr):
-            yield node, left
-            yield node, right
+            yield node, source(node.left)
+            yield node, source(node.right)
     elif isinstance(node, ast.AugAssign) and (sign := _ARITHMETIC.get(type(node.op))):
         yield node, f"{source(node.target)} {sign}= {source(node.value)}"
 

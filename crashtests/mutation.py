@@ -2,11 +2,11 @@
 
 A mutant is applied as a planted bug is, in the process that loads the harness, with a fork server of its own. The
 campaign: every script of the default sweep unkilled; then those of up to one call killed at every crash point, once;
-then a few schedules of the machine. It stops at the first violation. What it went through without one may still miss a gate of
-a full session: a crash point at which nobody was killed any more.
+then a few schedules of the machine. It stops at the first violation. What it went through without one may still miss
+a gate of a full session: a crash point at which nobody was killed any more.
 
-A script can only tell a mutant whose line some life of it executes, so the others are left out: which lines that are is
-seen once, on the harness as it is. Killed lives need not be looked at, since they are beginnings of one that was not.
+A script can only tell a mutant whose line some life of it executes, so the others are left out, and so are those on a
+second store: which lines that are is seen once, on the harness as it is. Killed lives need not be looked at, since they are beginnings of one that was not.
 """
 
 from __future__ import annotations
@@ -145,6 +145,8 @@ class Examiner:
 
     def _campaign(self, mutant: Mutant) -> str | None:
         telling = [task for task, seen in self._seen.items() if mutant.at_import or seen.lines & _names(mutant)]
+        # What the stores have in common is not looked for twice.
+        telling = [task for task in telling if task.base.store == telling[0].base.store]
         if not telling:
             return None
         try:

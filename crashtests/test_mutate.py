@@ -94,6 +94,8 @@ def test_places() -> None:
         ("x = a > b", ["x = a >= b", "x = a <= b"]),
         ("x = a == b", ["x = a != b"]),
         ("x = a != b", ["x = a == b"]),
+        ("x = (y := a) == (b)", ["x = (y := a) != (b)"]),
+        ("x = (a, b) + (c)", ["x = ((a, b) - (c))"]),
         ("x = a is b", ["x = a is not b"]),
         ("x = a is not b", ["x = a is b"]),
         ("x = a in b", ["x = a not in b"]),
