@@ -5,8 +5,9 @@ campaign: every script of the default sweep unkilled; then those of up to one ca
 then a few schedules of the machine. It stops at the first violation. What it went through without one may still miss
 a gate of a full session: a crash point at which nobody was killed any more.
 
-A script can only tell a mutant whose line some life of it executes, so the others are left out, and so are those on a
-second store: which lines that are is seen once, on the harness as it is. Killed lives need not be looked at, since they are beginnings of one that was not.
+A script can only tell a mutant whose line some life of it executes, so the others are left out: which lines that are is
+seen once, on the harness as it is. Killed lives need not be looked at, since they are beginnings of one that was not.
+What both stores have in common is looked for on one of them.
 """
 
 from __future__ import annotations
@@ -145,8 +146,9 @@ class Examiner:
 
     def _campaign(self, mutant: Mutant) -> str | None:
         telling = [task for task, seen in self._seen.items() if mutant.at_import or seen.lines & _names(mutant)]
-        # What the stores have in common is not looked for twice.
-        telling = [task for task in telling if task.base.store == telling[0].base.store]
+        # What the stores have in common is looked for on one of them.
+        store = "sqlite" if mutant.module.endswith("sqlite_store") else "json"
+        telling = [task for task in telling if task.base.store == store] or telling
         if not telling:
             return None
         try:
