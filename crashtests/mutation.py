@@ -42,12 +42,12 @@ _FILES = (
     *("test_reconcile", "test_stores", "test_loop", "test_loop_resume", "test_loop_stops", "test_checkpoint"),
     *("test_refusal", "test_refusal_sqlite", "test_ownership", "test_failing_disk", "test_damage", "test_cli_use"),
     *("test_cli", "test_cli_processes", "test_cli_usage", "test_cli_tools", "test_moments", "test_wrong_variants"),
-    *("test_response", "test_outcome", "test_tool", "test_crash"),
+    *("test_durable", "test_response", "test_outcome", "test_tool", "test_crash"),
 )
 # Where to look first.
 _FIRST = {
     "checkpoint": ("test_checkpoint", "test_refusal"),
-    "durable": ("test_failing_disk", "test_stores"),
+    "durable": ("test_durable", "test_failing_disk"),
     "json_store": ("test_refusal", "test_stores", "test_damage"),
     "ledger": ("test_refusal", "test_stores"),
     "reconcile": ("test_reconcile",),
