@@ -117,7 +117,7 @@ class Store(ABC):
         if create and not exists(self.directory):
             durable.make_directory(self.directory)
         try:
-            fd = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fd = os.open(self.directory, os.O_DIRECTORY)
         except FileNotFoundError:
             raise self.missing("there is no such directory") from None
         except NotADirectoryError:

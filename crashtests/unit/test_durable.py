@@ -12,8 +12,8 @@ import pytest
 
 from harness import WriteFailed, durable
 
-NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+DIRECTORY = os.O_DIRECTORY
 
 
 class Recorder:
