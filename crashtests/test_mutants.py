@@ -24,6 +24,13 @@ def test_every_equivalent_mutant_is_there() -> None:
     assert len(rows) == len({(row.module, row.function, row.before, row.after) for row in rows})
 
 
+@pytest.mark.slow
+def test_every_mutant_can_be_compiled() -> None:
+    """What is no module any more would be noticed by anybody."""
+    for each in mutants.all_mutants(mutants.MODULES):
+        compile(each.mutated, each.place, "exec")
+
+
 def test_what_is_mutated_is_there(capsys: pytest.CaptureFixture[str]) -> None:
     """A module that is none of the recovery code, or no number of jobs, is a usage error in one line."""
     assert 2 == main(["mutants", "--module", "cli"])
