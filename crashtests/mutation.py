@@ -3,7 +3,7 @@
 A mutant is applied as a planted bug is, in the process that loads the harness, with a fork server of its own. The
 campaign: every script of the default sweep unkilled; then those of up to one call killed at every crash point, once;
 then a few schedules of the machine. It stops at the first violation. What it went through without one may still miss
-a gate of a full session: a crash point at which nobody was killed any more.
+a gate of a full session: a crash point that nobody passes any more.
 
 A script can only tell a mutant whose line some life of it executes, so the others are left out: which lines that are is
 seen once, on the harness as it is. Killed lives need not be looked at, since they are beginnings of one that was not.
@@ -56,12 +56,12 @@ _FIRST = {
     "store": ("test_ownership", "test_refusal"),
 }
 
-Label = tuple[str, str, str]
+Label = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What lives of a task executed and where they were killed, on the harness as it is."""
+    """What lives of a task executed, and which crash points they passed on which store, on the harness as it is."""
 
     lines: frozenset[str]
     labels: frozenset[Label]
@@ -107,15 +107,13 @@ def baseline(of: Sequence[Task]) -> Baseline:
             labels: set[Label] = set()
             for evidence in _lives(task, execute):
                 lines.update(line for e in evidence.events if e["event"] == "lines" for line in e["firsts"])
-                labels |= _killed_at(evidence)
+                labels |= _passed(evidence)
             seen[task] = Seen(frozenset(lines), frozenset(labels))
     return seen
 
 
-def _killed_at(evidence: Evidence) -> set[Label]:
-    store = evidence.schedule.store
-    lives = [life for life in evidence.lives if life.killed_at]
-    return {(store, life.killed_at.label, "resume" if life.resume else "first") for life in lives if life.killed_at}
+def _passed(evidence: Evidence) -> set[Label]:
+    return {(evidence.schedule.store, label) for life in evidence.lives for label in life.passed}
 
 
 def _no_cold_lives() -> ForkServer:
@@ -163,11 +161,11 @@ class Examiner:
         except AssertionError as error:
             return f"sweep: {error}"
 
-    def _gate(self, telling: list[Task], killed: set[Label]) -> str | None:
-        """A crash point at which a session would not be killed any more, if there is one."""
+    def _gate(self, telling: list[Task], passed: set[Label]) -> str | None:
+        """A crash point that no life of a session would pass any more, if there is one."""
         elsewhere = {label for task, seen in self._seen.items() if task not in telling for label in seen.labels}
-        missed = {label for task in telling for label in self._seen[task].labels} - killed - elsewhere
-        return f"gate: nobody was killed at {' '.join(min(missed))}" if missed else None
+        missed = {label for task in telling for label in self._seen[task].labels} - passed - elsewhere
+        return f"gate: {' '.join(min(missed))} was never passed" if missed else None
 
     def _unit_tests(self, mutant: Mutant) -> str | None:
         if self._tests is None:
@@ -202,16 +200,16 @@ class _Found(Exception):
 
 
 def _searched(mutant: Mutant, telling: list[Task], *, kills: bool, warm_up: bool) -> str | set[Label]:
-    """The first violation, or where lives were killed. Without `kills`: the scripts alone, and nothing of the machine.
+    """The first violation, or which crash points were passed. Without `kills`: the scripts alone, no machine.
 
     Raises `SubjectFault`, `ForkServerError`, and what the sweep says of a life that passes other points than it should.
     """
     planted: dict[str, Any] = asdict(mutant.edit)
-    killed: set[Label] = set()
+    passed: set[Label] = set()
     with executor(planted=planted, warm_up=warm_up, life_timeout_s=LIFE_TIMEOUT_S) as execute:
 
         def broken(evidence: Evidence) -> str | None:
-            killed.update(_killed_at(evidence))
+            passed.update(_passed(evidence))
             found = violations(evidence, execute.reference(evidence.schedule), execute.subject)
             return f"{found[0]} ('{evidence.schedule}')" if found else None
 
@@ -228,4 +226,4 @@ def _searched(mutant: Mutant, telling: list[Task], *, kills: bool, warm_up: bool
                 run_shard(judge, execute.subject, seed_number=0, schedules=MACHINE_SCHEDULES)
             except _Found as found:
                 return str(found)
-    return killed
+    return passed

@@ -64,7 +64,7 @@ def test_who_notices() -> None:
     says = [
         "v1 json marks [mail] end",
         " > before-effect:1')",
-        "gate: nobody was killed at json after-verify",
+        "gate: json after-verify was never passed",
         "FAILED",
     ]
     assert [] == [(verdict, part) for verdict, part in zip(verdicts, says, strict=True) if part not in verdict.how]
