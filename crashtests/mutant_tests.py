@@ -1,8 +1,8 @@
 """The harness's own tests, run against a mutant: a target of the fork server, which has loaded what all tests need.
 
-A request is `{"edit": {...}, "hook": directory, "files": [path]}`. The edit is made when the tests import the harness,
-in this process and, by a `sitecustomize` in the directory `hook`, in those that they start with its environment. The
-exit status is pytest's. It does not know where mutants come from.
+A request is `{"edit": {...}, "hook": directory, "files": [path], "options": [pytest's]}`. The edit is made when the
+tests import the harness, in this process and, by a `sitecustomize` in the directory `hook`, in those that they start
+with its environment. The exit status is pytest's. It does not know where mutants come from.
 """
 
 from __future__ import annotations
@@ -32,4 +32,4 @@ def run(request: dict[str, Any]) -> int:
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (request["hook"], os.environ.get("PYTHONPATH", ""))))
     os.chdir(_ROOT)
     files = [str(_ROOT / file) for file in request["files"]]
-    return int(pytest.main([*_ARGUMENTS, *files]))
+    return int(pytest.main([*_ARGUMENTS, *request["options"], *files]))

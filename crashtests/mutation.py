@@ -45,6 +45,8 @@ _FILES = (
     *("test_cli", "test_cli_processes", "test_cli_usage", "test_cli_tools", "test_moments", "test_wrong_variants"),
     *("test_durable", "test_response", "test_outcome", "test_tool", "test_crash"),
 )
+# Those marked slow.
+_SLOW = ("test_kills",)
 # Where to look first.
 _FIRST = {
     "checkpoint": ("test_checkpoint", "test_refusal"),
@@ -169,13 +171,18 @@ class Examiner:
         return f"gate: {' '.join(min(missed))} was never passed" if missed else None
 
     def _unit_tests(self, mutant: Mutant) -> str | None:
+        """The test that fails first; None if none does."""
+        first = _FIRST.get(mutant.module.rpartition(".")[2], ())
+        files = [f"{_UNIT}/{name}.py" for name in dict.fromkeys((*first, *_FILES))]
+        return self._failing(mutant, files) or self._failing(mutant, [f"{_UNIT}/{name}.py" for name in _SLOW], "--slow")
+
+    def _failing(self, mutant: Mutant, files: list[str], *options: str) -> str | None:
         if self._tests is None:
             server = ForkServer("crashtests.mutant_tests:run", life_timeout_s=TESTS_TIMEOUT_S)
             self._tests = self._stack.enter_context(server)
-        first = _FIRST.get(mutant.module.rpartition(".")[2], ())
-        files = [f"{_UNIT}/{name}.py" for name in dict.fromkeys((*first, *_FILES))]
         with tempfile.TemporaryDirectory(prefix="crashtests-") as hook:
-            death = self._tests.run({"edit": asdict(mutant.edit), "hook": hook, "files": files})
+            request = {"edit": asdict(mutant.edit), "hook": hook, "files": files, "options": options}
+            death = self._tests.run(request)
         if death.exit_status == pytest.ExitCode.OK:
             return None
         said = [line for line in death.output.splitlines() if line.startswith(("FAILED", "ERROR"))]
