@@ -43,7 +43,7 @@ _FILES = (
     *("test_reconcile", "test_stores", "test_loop", "test_loop_resume", "test_loop_stops", "test_checkpoint"),
     *("test_refusal", "test_refusal_sqlite", "test_ownership", "test_failing_disk", "test_damage", "test_cli_use"),
     *("test_cli", "test_cli_processes", "test_cli_usage", "test_cli_tools", "test_moments", "test_wrong_variants"),
-    *("test_durable", "test_response", "test_outcome", "test_tool", "test_crash"),
+    *("test_durable", "test_glance", "test_response", "test_outcome", "test_tool", "test_crash"),
 )
 # Those marked slow.
 _SLOW = ("test_kills",)
@@ -56,7 +56,7 @@ _FIRST = {
     "reconcile": ("test_reconcile",),
     "settle": ("test_reconcile", "test_loop_resume", "test_loop"),
     "sqlite_store": ("test_refusal_sqlite", "test_stores"),
-    "store": ("test_ownership", "test_refusal"),
+    "store": ("test_ownership", "test_glance", "test_refusal"),
 }
 
 Label = tuple[str, str]

@@ -15,7 +15,7 @@ import fcntl
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -90,16 +90,13 @@ class Store(ABC):
             raise seen
         return seen
 
-    def _versions(self) -> list[tuple[int, int, int] | None]:
-        """What tells one version of each file from the next."""
-        versions: list[tuple[int, int, int] | None] = []
+    def _versions(self) -> dict[str, tuple[int, int, int]]:
+        """What tells one version of each file that is there from the next."""
+        versions = {}
         for name in STORE_FILES[self.kind]:
-            try:
+            with suppress(OSError):
                 stat = os.stat(self.directory / name)
-            except OSError:
-                versions.append(None)
-            else:
-                versions.append((stat.st_ino, stat.st_size, stat.st_mtime_ns))
+                versions[name] = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
         return versions
 
     @property
