@@ -124,6 +124,11 @@ class Executor:
         self._accepted.clear()
 
     @property
+    def root(self) -> Path:
+        """The directory below which its runs live."""
+        return self._server.root
+
+    @property
     def lives_saved(self) -> int:
         """Lives that were not lived again, since the same one had been (reuse.py)."""
         return self._reuse.lives_saved

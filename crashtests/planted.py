@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from types import ModuleType
 
 
@@ -35,6 +37,25 @@ def install(edit: Edit) -> None:
     if edit.module in sys.modules:
         raise PlantError(f"{edit.module} is imported already; an edit must be installed before")
     sys.meta_path.insert(0, _Finder(edit))
+
+
+_HOOK = """
+import json, sys
+sys.path.insert(0, {root!r})
+from crashtests import planted
+sys.path.remove({root!r})
+planted.install(planted.Edit(**json.loads({edit!r})))
+# As if it had never been here: what an interpreter has imported is looked at by tests.
+for name in [name for name in sys.modules if name.partition(".")[0] == "crashtests"]:
+    del sys.modules[name]
+"""
+
+
+def write_hook(edit: Edit, directory: Path) -> None:
+    """Write into `directory` a module that has `edit` installed in every interpreter with the directory on its path."""
+    root = str(Path(__file__).parents[1])
+    text = _HOOK.format(root=root, edit=json.dumps(asdict(edit)))
+    (directory / "sitecustomize.py").write_text(text, encoding="utf-8")
 
 
 class _Finder(importlib.abc.MetaPathFinder):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import importlib
 import linecache
+import os
+import subprocess
 import sys
 import traceback
 from pathlib import Path
 
 import pytest
 
-from crashtests.planted import Edit, PlantError, install
+from crashtests.planted import Edit, PlantError, install, write_hook
 
 SOURCE = "def rate() -> int:\n    return 3\n"
 
@@ -80,3 +82,16 @@ def test_a_module_without_a_source(module: Path) -> None:
     install(Edit("planted_nowhere", "a", "b"))
     with pytest.raises(PlantError, match="planted_nowhere has no source to edit"):
         importlib.import_module("planted_nowhere")
+
+
+def test_a_hook_for_other_processes(module: Path, tmp_path: Path) -> None:
+    """With the hook on its path an interpreter makes the edit, and nothing of the suite is to be seen in it."""
+    hook = tmp_path / "hook"
+    hook.mkdir()
+    write_hook(Edit("planted_here", "return 3", "return 4"), hook)
+    code = "import sys, planted_here; print(planted_here.rate(), 'crashtests' in sys.modules)"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(hook), str(module.parent)))}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+
+    assert ("4 False\n", "") == (done.stdout, done.stderr)
+    assert SOURCE == module.read_text()

@@ -38,7 +38,8 @@ SET_ASIDE_POINTS = {
         "set-aside.ledger-moved": "the old pair is moved away, nothing of the new run exists (fresh start)",
     },
     "sqlite": {
-        "set-aside.database-moved": "the old database is moved away, nothing of the new run exists (fresh start)",
+        "set-aside.database-moved": "the old database is moved away, its log, if any, still in place (fresh start)",
+        "set-aside.log-moved": "both are moved away, nothing of the new run exists (fresh start)",
     },
 }
 

@@ -26,7 +26,7 @@ def replace(path: Path, data: bytes, write: str) -> None:
     # One owner at a time (the lock), so the name needs no randomness, and a leftover is simply overwritten.
     temporary = f"{path}.tmp"
     try:
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         try:
             half = len(data) // 2
             _write_all(fd, data[:half])
@@ -100,7 +100,7 @@ def sync(fd: int) -> None:
 
 def sync_directory(path: Path) -> None:
     """Make the names in a directory durable."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fd = os.open(path, os.O_DIRECTORY)
     try:
         os.fsync(fd)
     finally:

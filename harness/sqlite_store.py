@@ -39,7 +39,7 @@ class SqliteStore(Store):
 
     kind = "sqlite"
     _connection: sqlite3.Connection | None = None
-    _saved = 0  # messages that are in the database
+    _saved: int  # messages that are in the database, once it is open
 
     def read(self) -> tuple[Checkpoint, Ledger]:
         with self._examine() as connection:

@@ -15,7 +15,7 @@ import fcntl
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -90,16 +90,13 @@ class Store(ABC):
             raise seen
         return seen
 
-    def _versions(self) -> list[tuple[int, int, int] | None]:
-        """What tells one version of each file from the next."""
-        versions: list[tuple[int, int, int] | None] = []
+    def _versions(self) -> dict[str, tuple[int, int, int]]:
+        """What tells one version of each file that is there from the next."""
+        versions = {}
         for name in STORE_FILES[self.kind]:
-            try:
+            with suppress(OSError):
                 stat = os.stat(self.directory / name)
-            except OSError:
-                versions.append(None)
-            else:
-                versions.append((stat.st_ino, stat.st_size, stat.st_mtime_ns))
+                versions[name] = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
         return versions
 
     @property
@@ -117,7 +114,7 @@ class Store(ABC):
         if create and not exists(self.directory):
             durable.make_directory(self.directory)
         try:
-            fd = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fd = os.open(self.directory, os.O_DIRECTORY)
         except FileNotFoundError:
             raise self.missing("there is no such directory") from None
         except NotADirectoryError:
@@ -228,4 +225,5 @@ _SET_ASIDE_LABELS = {
     "checkpoint.json": "set-aside.checkpoint-moved",
     "effects.json": "set-aside.ledger-moved",
     "state.sqlite3": "set-aside.database-moved",
+    "state.sqlite3-wal": "set-aside.log-moved",
 }

@@ -138,6 +138,7 @@ def test_a_verify_that_cannot_tell_leaves_it_unknown(runs: Runs, verify: str, la
     assert (["t1"], ["t1", "t2"], effects) == tuple(made.world.of(kind) for kind in ("verify", "entry", "effect"))
     assert ("done", ("t1",)) == (ended.status, ended.unknowns)
     assert (verify != "verify_cannot_tell") == any("verify of act" in line for line in said)
+    assert any("verify cannot tell: may have begun: its state is unknown" in line for line in said)
 
 
 @pytest.mark.parametrize("label", ["after-tool", "after-started-mark"])

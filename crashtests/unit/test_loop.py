@@ -14,7 +14,7 @@ from crashtests.unit.bodies import asks, body, call, result, says, text
 from crashtests.unit.lives import both_stores
 from crashtests.unit.scenes import TASK, Scene
 from crashtests.unit.world import DONE_TEXT, SCHEMA, WorldModel
-from harness import ModelFailed, Store, Tool, UsageError
+from harness import JsonStore, ModelFailed, Store, Tool, UsageError
 from harness.ledger import Settled
 from harness.settle import UNKNOWN_TEXT
 
@@ -263,3 +263,23 @@ def test_importing_the_harness_imports_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert "[]\n" == done.stdout
+
+
+def test_without_a_word_there_is_a_limit(fast_path: Path) -> None:
+    """A task that nobody has given a limit may take 50 turns, and the saved run says so."""
+    made = Scene(fast_path, JsonStore, [says("done")])
+    made.live()
+
+    assert 50 == made.saved.turns_max
+
+
+def test_without_a_word_warnings_go_to_stderr(fast_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who does not listen to warnings gets them where a person looks, and progress nowhere."""
+    made = Scene(fast_path, JsonStore, [asks(call("t1")), says("done")])
+    made.tools = [made.world.tool()]
+    made.live(turns_max=1)
+    made.tools = []
+    capsys.readouterr()
+    made.live(turns_max=2)
+
+    assert ("", "warning: this run was started with tools that are not here now: act\n") == capsys.readouterr()

@@ -162,6 +162,22 @@ def test_runs_set_aside_are_numbered(store: Store) -> None:
     assert [store.directory / "set-aside-10", store.directory / "set-aside-11"] == asides
 
 
+def test_a_fresh_start_killed_before_its_moves(store: Store) -> None:
+    """It has made a directory for the earlier run, no more: that run is still the one to resume, or to set aside."""
+    states.sample(store)
+    before = as_json(*store.read())
+    (store.directory / "set-aside-1.unfinished").mkdir()
+
+    assert before == as_json(*store.read())
+    with store.owned(create=False):
+        assert before == as_json(*store.load())
+    with store.owned(create=False):
+        aside = store.start(states.begun("run-2"))
+    assert ["set-aside-1"] == [path.name for path in store.directory.glob("set-aside-*")]
+    assert aside is not None
+    assert before == as_json(*type(store)(aside).read())
+
+
 def test_an_unfinished_move_overwrites_nothing(store: Store) -> None:
     """A file that was put back by hand while its old self lay in an unfinished move gets a place of its own."""
     states.sample(store)

@@ -1,0 +1,237 @@
+"""Does anything notice a mutant? First the campaign's own generators, then the harness's own tests.
+
+A mutant is applied as a planted bug is, in the process that loads the harness, with a fork server of its own. The
+campaign: every script of the default sweep unkilled; then those of up to one call killed at every crash point, once;
+then a few schedules of the machine. It stops at the first violation. What it went through without one may still miss
+a gate of a full session: a crash point that nobody passes any more.
+
+A script can only tell a mutant whose line some life of it executes, so the others are left out: which lines that are is
+seen once, on the harness as it is. Killed lives need not be looked at, since they are beginnings of one that was not.
+What both stores have in common is looked for on one of them.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self
+
+import pytest
+
+from crashtests.contract import violations
+from crashtests.evidence import Evidence
+from crashtests.execute import OURS, Executor, SubjectFault, executor
+from crashtests.forkserver.client import ForkServer, ForkServerError
+from crashtests.machine import run_shard
+from crashtests.mutate import Mutant, source_of
+from crashtests.schedule import Schedule
+from crashtests.subject import load_subject
+from crashtests.sweep import Task, sweep, tasks
+
+SWEPT_CALLS_MAX = 1
+MACHINE_SCHEDULES = 30
+# A mutant that never ends is one that is found; the harness's own lives take milliseconds.
+LIFE_TIMEOUT_S = 5.0
+# Only for what waits for ever: a busy machine must not be taken for a test that has noticed something.
+TESTS_TIMEOUT_S = 900.0
+
+_RED = (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)
+_UNIT = "crashtests/unit"
+_FILES = (
+    *("test_reconcile", "test_stores", "test_loop", "test_loop_resume", "test_loop_stops", "test_checkpoint"),
+    *("test_refusal", "test_refusal_sqlite", "test_ownership", "test_failing_disk", "test_damage", "test_cli_use"),
+    *("test_cli", "test_cli_processes", "test_cli_usage", "test_cli_tools", "test_moments", "test_wrong_variants"),
+    *("test_durable", "test_glance", "test_response", "test_outcome", "test_tool", "test_crash"),
+)
+# Those marked slow.
+_SLOW = ("test_kills",)
+# Where to look first.
+_FIRST = {
+    "checkpoint": ("test_checkpoint", "test_refusal"),
+    "durable": ("test_durable", "test_failing_disk"),
+    "json_store": ("test_refusal", "test_stores", "test_damage"),
+    "ledger": ("test_refusal", "test_stores"),
+    "reconcile": ("test_reconcile",),
+    "settle": ("test_reconcile", "test_loop_resume", "test_loop"),
+    "sqlite_store": ("test_refusal_sqlite", "test_stores"),
+    "store": ("test_ownership", "test_glance", "test_refusal"),
+}
+
+Label = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What lives of a task executed, and which crash points they passed on which store, on the harness as it is."""
+
+    lines: frozenset[str]
+    labels: frozenset[Label]
+
+
+Baseline = dict[Task, Seen]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What noticed a mutant first: "campaign", "tests", or nothing. `how`: the violation, the gate or the test."""
+
+    by: str | None
+    how: str = ""
+
+
+def swept() -> list[Task]:
+    """The tasks of the default sweep, each with as many kills as are made here."""
+    found = tasks(load_subject(OURS), "default")
+    return [replace(task, kills=int(_is_small(task.base))) for task in found]
+
+
+def _is_small(script: Schedule) -> bool:
+    calls = sum(len(turn.calls) for turn in script.turns)
+    return calls <= SWEPT_CALLS_MAX and not any(script.kills)
+
+
+def _lives(task: Task, execute: Executor) -> Iterator[Evidence]:
+    """The task unkilled, then killed everywhere, if it is to be killed."""
+    yield execute.execute(task.base)
+    if task.kills:
+        yield from sweep(task, lambda base, k: execute.execute(base, kill_at=k))
+
+
+def baseline(of: Sequence[Task]) -> Baseline:
+    """What the lives of each task execute. Takes as long as a campaign that finds nothing."""
+    setup = {"subject": OURS, "planted": None, "warm_up": True}
+    seen = {}
+    with ForkServer("crashtests.anywhere:covered", setup=setup) as server:
+        execute = Executor(server, _no_cold_lives, load_subject(OURS))
+        for task in of:
+            lines: set[str] = set()
+            labels: set[Label] = set()
+            for evidence in _lives(task, execute):
+                lines.update(line for e in evidence.events if e["event"] == "lines" for line in e["firsts"])
+                labels |= _passed(evidence)
+            seen[task] = Seen(frozenset(lines), frozenset(labels))
+    return seen
+
+
+def _passed(evidence: Evidence) -> set[Label]:
+    return {(evidence.schedule.store, label) for life in evidence.lives for label in life.passed}
+
+
+def _no_cold_lives() -> ForkServer:
+    raise NotImplementedError("nothing here is executed cold")
+
+
+class Examiner:
+    """Examines mutants, one after the other. A context manager; it keeps what all tests need loaded."""
+
+    def __init__(self, seen: Baseline) -> None:
+        self._seen = seen
+        self._stack = ExitStack()
+        self._tests: ForkServer | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def examine(self, mutant: Mutant) -> Verdict:
+        """What notices this mutant first."""
+        how = self._campaign(mutant)
+        if how is not None:
+            return Verdict("campaign", how)
+        how = self._unit_tests(mutant)
+        return Verdict("tests", how) if how is not None else Verdict(None)
+
+    def _campaign(self, mutant: Mutant) -> str | None:
+        telling = [task for task, seen in self._seen.items() if mutant.at_import or seen.lines & _names(mutant)]
+        # What the stores have in common is looked for on one of them.
+        store = "sqlite" if mutant.module.endswith("sqlite_store") else "json"
+        telling = [task for task in telling if task.base.store == store] or telling
+        if not telling:
+            return None
+        try:
+            # Most mutants break the very first lives, for which it is not worth while to warm anything up.
+            unkilled = _searched(mutant, telling, kills=False, warm_up=False)
+            how = unkilled if isinstance(unkilled, str) else _searched(mutant, telling, kills=True, warm_up=True)
+            return how if isinstance(how, str) else self._gate(telling, how)
+        except SubjectFault as fault:
+            return f"fault: {str(fault).partition('; it printed:')[0]}"
+        except ForkServerError as error:
+            return f"does not load: {str(error).strip().splitlines()[-1]}"
+        except AssertionError as error:
+            return f"sweep: {error}"
+
+    def _gate(self, telling: list[Task], passed: set[Label]) -> str | None:
+        """A crash point that no life of a session would pass any more, if there is one."""
+        elsewhere = {label for task, seen in self._seen.items() if task not in telling for label in seen.labels}
+        missed = {label for task in telling for label in self._seen[task].labels} - passed - elsewhere
+        return f"gate: {' '.join(min(missed))} was never passed" if missed else None
+
+    def _unit_tests(self, mutant: Mutant) -> str | None:
+        """The test that fails first; None if none does."""
+        first = _FIRST.get(mutant.module.rpartition(".")[2], ())
+        files = [f"{_UNIT}/{name}.py" for name in dict.fromkeys((*first, *_FILES))]
+        return self._failing(mutant, files) or self._failing(mutant, [f"{_UNIT}/{name}.py" for name in _SLOW], "--slow")
+
+    def _failing(self, mutant: Mutant, files: list[str], *options: str) -> str | None:
+        if self._tests is None:
+            server = ForkServer("crashtests.mutant_tests:run", life_timeout_s=TESTS_TIMEOUT_S)
+            self._tests = self._stack.enter_context(server)
+        with tempfile.TemporaryDirectory(prefix="crashtests-") as hook:
+            request = {"edit": asdict(mutant.edit), "hook": hook, "files": files, "options": options}
+            death = self._tests.run(request)
+        if death.exit_status == pytest.ExitCode.OK:
+            return None
+        said = [line for line in death.output.splitlines() if line.startswith(("FAILED", "ERROR"))]
+        if death.timed_out or (death.exit_status in _RED and said):
+            return said[0] if said else f"the tests did not end in {TESTS_TIMEOUT_S:.0f} s"
+        raise RuntimeError(f"the tests could not be run on {mutant}: {death}")
+
+    def check(self) -> None:
+        """Raise `AssertionError` if the tests are red on the harness as it is; they would then notice anything."""
+        source = source_of("harness.reconcile")
+        as_it_is = Mutant("harness.reconcile", "", (0, 0), True, "none", "", "", source, f"{source}# as it is\n")
+        if how := self._unit_tests(as_it_is):
+            raise AssertionError(f"the harness's own tests are red without any mutant: {how}")
+
+
+def _names(mutant: Mutant) -> set[str]:
+    name = mutant.module.rpartition(".")[2]
+    return {f"{name}.{line}" for line in range(mutant.lines[0], mutant.lines[1] + 1)}
+
+
+class _Found(Exception):
+    """The machine has drawn a schedule that breaks a guarantee."""
+
+
+def _searched(mutant: Mutant, telling: list[Task], *, kills: bool, warm_up: bool) -> str | set[Label]:
+    """The first violation, or which crash points were passed. Without `kills`: the scripts alone, no machine.
+
+    Raises `SubjectFault`, `ForkServerError`, and what the sweep says of a life that passes other points than it should.
+    """
+    planted: dict[str, Any] = asdict(mutant.edit)
+    passed: set[Label] = set()
+    with executor(planted=planted, warm_up=warm_up, life_timeout_s=LIFE_TIMEOUT_S) as execute:
+
+        def broken(evidence: Evidence) -> str | None:
+            passed.update(_passed(evidence))
+            found = violations(evidence, execute.reference(evidence.schedule), execute.subject)
+            return f"{found[0]} ('{evidence.schedule}')" if found else None
+
+        def judge(schedule: Schedule) -> None:
+            if how := broken(execute.execute(schedule)):
+                raise _Found(how)
+
+        for task in telling:
+            for evidence in _lives(replace(task, kills=task.kills if kills else 0), execute):
+                if how := broken(evidence):
+                    return how
+        if kills:
+            try:
+                run_shard(judge, execute.subject, seed_number=0, schedules=MACHINE_SCHEDULES)
+            except _Found as found:
+                return str(found)
+    return passed
