@@ -11,7 +11,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-SUBCOMMANDS = ("bench", "replay", "keep", "smallest")
+SUBCOMMANDS = ("bench", "replay", "keep", "smallest", "subjects")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

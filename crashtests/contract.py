@@ -253,6 +253,13 @@ def told(case: Case) -> Iterator[str]:
     for event in case.evidence.events:
         if event["event"] == "effect" and event["id"] not in answered and event["id"] not in to_caller:
             yield f"{event['id']} took effect in life {event['life']}, and neither model nor caller was ever told of it"
+    # One result that is no error tells of one effect: of the others nobody has heard.
+    errors = {call for call, _, is_error in shown_results(case.conversation) if is_error}
+    times = Counter(event["id"] for event in case.evidence.events if event["event"] == "effect")
+    for call, n in times.items():
+        once = TOOL_KINDS[case.tools[call]].effect == "side_effect"
+        if n > 1 and once and call in answered - errors and call not in to_caller:
+            yield f"{call} took effect {n} times, and neither model nor caller was ever told that it was more than once"
 
 
 def refusal(case: Case) -> Iterator[str]:
@@ -263,7 +270,8 @@ def refusal(case: Case) -> Iterator[str]:
             yield f"life {life.number} refused what the life before it had left: {reason}"
         if life.status == "missing" and life.before is not None:
             yield f"life {life.number} found nothing to resume although a run was saved: {reason}"
-        if life.status in ("refused", "missing") and life.changed:
+        # To open a database that holds nothing may well touch it: only the exact promise not to.
+        if (life.status == "refused" or (life.status == "missing" and case.foretold is not None)) and life.changed:
             yield f"life {life.number} refused to resume and changed what is on disk"
 
 

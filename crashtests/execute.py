@@ -16,13 +16,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from crashtests.environments import NotInstalled, python_of
 from crashtests.evidence import Evidence, LifeEvidence
 from crashtests.forkserver.client import Death, ForkServer
 from crashtests.kinds import FIRST_ASKS, TOOL_KINDS
 from crashtests.life import STATUSES
 from crashtests.reuse import Reuse, state_key
 from crashtests.schedule import ANY, Kill, Schedule, Turn
-from crashtests.subject import Scene, Subject, load_subject
+from crashtests.subject import Scene, Subject, SubjectError, load_subject
 from crashtests.world import AFTER_EFFECT, Event, LogReader
 
 _LIFE = "crashtests.life:live"
@@ -284,21 +285,26 @@ def executor(
     spec: str = OURS,
     *,
     planted: dict[str, Any] | None = None,
-    life_timeout_s: float = 10.0,
+    life_timeout_s: float | None = None,
     warm_up: bool = True,
 ) -> Iterator[Executor]:
     """An executor for the subject `spec`, perhaps with a planted bug. Raises `SubjectError`, `ForkServerError`.
 
-    `warm_up`: not worth its while for a few lives.
+    `life_timeout_s`: None takes the subject's own. `warm_up`: not worth its while for a few lives.
     """
     subject = load_subject(spec)
+    try:
+        python = python_of(subject.environment)
+    except NotInstalled as error:
+        raise SubjectError(f"subject {spec!r} cannot be run: {error}") from error
+    timeout_s = subject.life_timeout_s if life_timeout_s is None else life_timeout_s
     with ExitStack() as servers:
 
         def serve(cold: bool) -> ForkServer:
             setup = {"subject": spec, "planted": planted, "warm_up": warm_up and not cold}
             # Cold lives share what the first of them compiles, also where Python is told to keep nothing.
             env = {"PYTHONPYCACHEPREFIX": str(warm.root / "pycache"), "PYTHONDONTWRITEBYTECODE": ""} if cold else None
-            server = ForkServer(_LIFE, life_timeout_s=life_timeout_s, setup=setup, cold=cold, env=env)
+            server = ForkServer(_LIFE, life_timeout_s=timeout_s, setup=setup, cold=cold, env=env, python=python)
             return servers.enter_context(server)
 
         warm = serve(cold=False)

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import sys
 import tempfile
+import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from crashtests import planted
+from crashtests import persistence, planted
 from crashtests.forkserver.child import TargetError, die
 from crashtests.kinds import PAUSE, WEB_SEARCH
 from crashtests.schedule import ANY, parse
@@ -41,6 +42,8 @@ def prepare(setup: dict[str, Any]) -> None:
     try:
         _subject = load_subject(setup["subject"])
         _subject.prepare()
+        for place in _subject.persistence.values():
+            persistence.find(place)
     except SubjectError as error:
         raise TargetError(str(error)) from error
     except Exception as error:
@@ -55,14 +58,16 @@ def live(request: dict[str, Any]) -> int:
     schedule = parse(request["schedule"])
     run = Path(request["run"])
     points = _Points(request["kill"])
-    world = World(run / request["log"], request["life"], points, tools_end=request["tools_end"])
+    edges = points if _subject.model_points else _ignore
+    world = World(run / request["log"], request["life"], points, return_point=edges, tools_end=request["tools_end"])
     points.world = world
+    persistence.listen(_subject.persistence, points)
     model = ScriptedModel(
         schedule,
         world,
         strict=_subject.strict,
         accepted=request["accepted"],
-        point=points if _subject.model_points else _ignore,
+        point=edges,
     )
     life = Life(
         state_dir=run / "state",
@@ -123,7 +128,7 @@ def _warm_up() -> None:
 
 
 def _ignore(label: str) -> None:
-    """For subjects with crash points of their own around a request, those of the model add nothing."""
+    """For subjects with crash points of their own at their edges, the suite's add nothing."""
 
 
 class _Points:
@@ -135,15 +140,17 @@ class _Points:
         self._kill = tuple(kill) if kill else None
         self._passes: Counter[str] = Counter()
         self._total = 0
+        self._lock = threading.Lock()  # a harness may pass them on threads of its own
 
     def __call__(self, label: str) -> None:
-        self._passes[label] += 1
-        self._total += 1
-        self.world.passed(label)
-        n = self._passes[label]
-        if self._kill in ((label, n), (ANY, self._total)):
-            self.world.flush()
-            die(f"{label}:{n}")
+        with self._lock:
+            self._passes[label] += 1
+            self._total += 1
+            self.world.passed(label)
+            n = self._passes[label]
+            if self._kill in ((label, n), (ANY, self._total)):
+                self.world.flush()
+                die(f"{label}:{n}")
 
 
 __all__ = ["MODEL_POINTS", "STATUSES", "TASK", "live", "prepare"]

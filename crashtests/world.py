@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,10 @@ WORLD_POINTS = {
     BEFORE_EFFECT: "a tool was entered, nothing has happened yet",
     AFTER_EFFECT: "its effect has happened, it has not returned yet",
 }
+
+# One more for subjects that have none of their own behind a tool.
+TOOL_RETURNED = "tool-returned"
+RETURN_POINTS = {TOOL_RETURNED: "it has returned, or raised, and the harness has not seen what"}
 
 
 class LogReader:
@@ -68,10 +73,20 @@ def step_of(tool_use_id: str) -> str:
 class World:
     """The log and the tools of one life.
 
-    `point` is called at each of the world's crash points. `tools_end`: tools that end the process do so.
+    `point` is called at each of the world's crash points, `return_point` at the one behind a tool. `tools_end`: tools
+    that end the process do so.
     """
 
-    def __init__(self, path: Path, life: int, point: Callable[[str], None], *, tools_end: bool = True) -> None:
+    def __init__(
+        self,
+        path: Path,
+        life: int,
+        point: Callable[[str], None],
+        *,
+        return_point: Callable[[str], None] = lambda label: None,
+        tools_end: bool = True,
+    ) -> None:
+        self._lock = threading.RLock()  # a harness may run tools on threads of its own
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._past = LogReader(path).read()
         self._present: list[Event] = []
@@ -79,6 +94,7 @@ class World:
         self._life = life
         self._pid = os.getpid()
         self._point = point
+        self._return_point = return_point
         self._tools_end = tools_end
         self.ended_by_tool = False
         """Whether a tool of this life has raised what ends a process."""
@@ -89,18 +105,21 @@ class World:
         return sum(event["event"] == "ask" for event in self._past)
 
     def log(self, event: str, **fields: Any) -> None:
-        self.flush()
-        self._present.append(self._append(event, fields))
+        with self._lock:
+            self.flush()
+            self._present.append(self._append(event, fields))
 
     def passed(self, label: str) -> None:
         """A crash point was passed. Written with the next event; `flush` before a planned death."""
-        self._passed.append(label)
+        with self._lock:
+            self._passed.append(label)
 
     def flush(self) -> None:
         """Write what was passed and is not yet in the log."""
-        if self._passed:
-            self._append("at", {"labels": self._passed})
-            self._passed = []
+        with self._lock:
+            if self._passed:
+                self._append("at", {"labels": self._passed})
+                self._passed = []
 
     def _append(self, event: str, fields: dict[str, Any]) -> Event:
         line = {"life": self._life, "pid": self._pid, "event": event, **fields}
@@ -134,6 +153,7 @@ class World:
         if kind.raises == "after":
             self._raise(kind, tool_use_id)
         self.log("end", id=tool_use_id, raised=False)
+        self._return_point(TOOL_RETURNED)
         return kind.output
 
     def verify(self, kind: ToolKind, tool_use_id: str) -> Literal["done", "not_done", "cannot_tell"]:
@@ -149,6 +169,7 @@ class World:
 
     def _raise(self, kind: ToolKind, tool_use_id: str) -> None:
         self.log("end", id=tool_use_id, raised=True)
+        self._return_point(TOOL_RETURNED)
         raise ValueError(failure_text(kind))
 
     def _end_process(self, how: str) -> None:

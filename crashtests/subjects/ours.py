@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from crashtests.schedule import Kill, Schedule
 from crashtests.scripted import ApiRefused, ScriptedModel
@@ -18,8 +18,8 @@ class Harness(Subject):
 
     name = "harness"
     strict = True
-    stores = ("json", "sqlite")
-    protocols = (True, False)
+    stores: ClassVar[tuple[str, ...]] = ("json", "sqlite")
+    protocols: ClassVar[tuple[bool, ...]] = (True, False)
     settles_exactly = True
     moments = tuple(
         Kill(label)
@@ -107,6 +107,35 @@ class Harness(Subject):
             else:
                 files.append((path.name, b""))
         return repr((files, loaded)).replace(run_id, "") if run_id else repr(files)
+
+
+class Json(Harness):
+    """The default configuration alone."""
+
+    name = "ours, json"
+    stores = ("json",)
+    protocols = (True,)
+
+
+class JsonWithoutMarks(Json):
+    """Without started marks: whatever was pending may have begun."""
+
+    name = "ours, json, no marks"
+    protocols = (False,)
+
+
+class Sqlite(Json):
+    """The store for long tasks."""
+
+    name = "ours, sqlite"
+    stores = ("sqlite",)
+
+
+class SqliteWithoutMarks(Sqlite):
+    """The store for long tasks, without started marks."""
+
+    name = "ours, sqlite, no marks"
+    protocols = (False,)
 
 
 def _read(state_dir: Path) -> Any:
