@@ -11,7 +11,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-SUBCOMMANDS = ("bench", "replay", "keep", "smallest", "subjects")
+SUBCOMMANDS = ("bench", "replay", "keep", "smallest", "subjects", "matrix", "rivals")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

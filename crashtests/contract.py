@@ -18,7 +18,7 @@ from crashtests.kinds import ENDS, FIRST_ASKS, TOOL_KINDS
 from crashtests.schedule import PAUSED
 from crashtests.scripted import ANSWER, usage
 from crashtests.subject import Scene, Subject
-from crashtests.world import step_of
+from crashtests.world import Event, step_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +62,19 @@ def violations(evidence: Evidence, reference: Evidence, subject: Subject) -> lis
 
 def at_most_once(case: Case) -> Iterator[str]:
     """The effect of a SIDE_EFFECT tool never happens twice, neither for one id nor for one step."""
-    effects = [e for e in case.evidence.events if e["event"] == "effect"]
-    once = [e for e in effects if TOOL_KINDS[case.tools[e["id"]]].effect == "side_effect"]
+    yield from happened_twice(list(case.evidence.events))
+
+
+def happened_twice(events: list[Event]) -> Iterator[str]:
+    """Steps of a SIDE_EFFECT tool with more than one effect in a world log."""
+    tools = {call: tool for event in events if event["event"] == "answer" for call, tool in event["calls"]}
+    effects = [e for e in events if e["event"] == "effect"]
+    once = [e for e in effects if TOOL_KINDS[tools[e["id"]]].effect == "side_effect"]
     for step, times in Counter(step_of(e["id"]) for e in once).items():
         if times > 1:
             here = [e for e in once if step_of(e["id"]) == step]
             where = ", ".join(f"life {e['life']} as {e['id']}" for e in here)
-            yield f"the effect of {case.tools[here[0]['id']]} (step {step}) happened {times} times: {where}"
+            yield f"the effect of {tools[here[0]['id']]} (step {step}) happened {times} times: {where}"
 
 
 def paired(case: Case) -> Iterator[str]:

@@ -85,8 +85,10 @@ class Evidence:
 
     @property
     def overruns(self) -> int:
-        """Planned kills that were never reached."""
-        return sum(life.planned is not None and life.killed_at is None for life in self.lives)
+        """Planned kills that were never reached. A life that finds nothing to resume hands its kill on to the next."""
+        return sum(
+            life.planned is not None and life.killed_at is None and life.status != "missing" for life in self.lives
+        )
 
     @property
     def crashes(self) -> int:

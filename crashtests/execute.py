@@ -37,9 +37,16 @@ _EARLIER_KILL = Kill(AFTER_EFFECT, 2)
 
 
 class SubjectFault(Exception):
-    """The subject did something that no harness's life may do, so its schedule cannot be judged."""
+    """The subject did something that no harness's life may do, so its schedule cannot be judged.
 
-    def __init__(self, subject: str, schedule: Schedule, life: int, problem: str, output: str) -> None:
+    `problem` says what; `timed_out`, that it did not come to an end.
+    """
+
+    def __init__(
+        self, subject: str, schedule: Schedule, life: int, problem: str, output: str, *, timed_out: bool = False
+    ) -> None:
+        self.problem = f"life {life} {problem}"
+        self.timed_out = timed_out
         super().__init__(
             f"subject {subject}: life {life} of schedule '{schedule}' {problem}"
             + (f"; it printed:\n{output[-2000:]}" if output.strip() else "")
@@ -89,9 +96,17 @@ class _Run:
 class Executor:
     """Executes schedules on one subject, with its fork server."""
 
-    def __init__(self, server: ForkServer, cold_server: Callable[[], ForkServer], subject: Subject) -> None:
-        self._server = server
+    def __init__(
+        self,
+        server: ForkServer,
+        cold_server: Callable[[], ForkServer],
+        another_server: Callable[[], ForkServer],
+        subject: Subject,
+    ) -> None:
+        self.server = server
         self._cold_server = cold_server
+        self.another_server = another_server
+        """A second server like `server`, for lives beside its own. Made once; it closes with the executor."""
         self._reuse = Reuse(server.root / "beginning")
         self._references: dict[Schedule, Evidence] = {}
         self._accepted: defaultdict[str, set[str]] = defaultdict(set)
@@ -107,7 +122,7 @@ class Executor:
         """The uninterrupted run of the same script, in which no tool ends the process. Remembered."""
         plain = schedule.without_kills
         if plain not in self._references:
-            self._references[plain] = self._execute(plain, self._server, tools_end=False)
+            self._references[plain] = self._execute(plain, self.server, tools_end=False)
         return self._references[plain]
 
     def execute(self, schedule: Schedule, *, kill_at: int | None = None) -> Evidence:
@@ -115,11 +130,11 @@ class Executor:
 
         The evidence's schedule names the kills that happened. Raises `SubjectFault`.
         """
-        return self._execute(schedule, self._server, kill_at=kill_at, reuse=True)
+        return self._execute(schedule, self.server, kill_at=kill_at, reuse=True)
 
     def again(self, schedule: Schedule, *, cold: bool) -> Evidence:
         """`execute` with every life lived, `cold`: each in an interpreter of its own."""
-        return self._execute(schedule, self._cold_server() if cold else self._server)
+        return self._execute(schedule, self._cold_server() if cold else self.server)
 
     def _execute(
         self,
@@ -249,7 +264,7 @@ class Executor:
             problem = f"said {life.status} and exited with status {death.exit_status}"
         else:
             return
-        raise SubjectFault(self.subject.name, schedule, life.number, problem, death.output)
+        raise SubjectFault(self.subject.name, schedule, life.number, problem, death.output, timed_out=death.timed_out)
 
 
 def _spare_lives(schedule: Schedule) -> int:
@@ -308,4 +323,4 @@ def executor(
             return servers.enter_context(server)
 
         warm = serve(cold=False)
-        yield Executor(warm, cache(lambda: serve(cold=True)), subject)
+        yield Executor(warm, cache(lambda: serve(cold=True)), cache(lambda: serve(cold=False)), subject)

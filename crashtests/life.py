@@ -5,7 +5,8 @@ to the subject, and logs how the subject says it ended. It imports neither pytes
 
 A request is `{"schedule": line, "life": number, "resume": bool, "run": directory, "log": name, "tools_end": bool,
 "kill": [label, n] | null, "accepted": [digest]}`. `tools_end`: whether tools that end the process do so; `accepted`:
-see `ScriptedModel`.
+see `ScriptedModel`. For two resumes at once (rivals.py) also `"hold": [label, n, pipe, pipe]`, to say `HELD` at a crash
+point and wait for a line, and `"asks_from": number`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from crashtests.subject import Ending, Life, Subject, SubjectError, load_subject
 from crashtests.world import World, tools_of
 
 STATUSES = {"done": 0, "stopped": 3, "refused": 4, "missing": 5, "raised": 6}
+HELD = b"held\n"
 TASK = "Do what the script says."
 
 _subject: Subject
@@ -57,7 +59,7 @@ def live(request: dict[str, Any]) -> int:
     """Live one life. Returns the exit status that `STATUSES` has for its ending."""
     schedule = parse(request["schedule"])
     run = Path(request["run"])
-    points = _Points(request["kill"])
+    points = _Points(request["kill"], request.get("hold"))
     edges = points if _subject.model_points else _ignore
     world = World(run / request["log"], request["life"], points, return_point=edges, tools_end=request["tools_end"])
     points.world = world
@@ -67,6 +69,7 @@ def live(request: dict[str, Any]) -> int:
         world,
         strict=_subject.strict,
         accepted=request["accepted"],
+        asks_from=request.get("asks_from", 0),
         point=edges,
     )
     life = Life(
@@ -132,12 +135,13 @@ def _ignore(label: str) -> None:
 
 
 class _Points:
-    """Counts the crash points that this life passes, logs them, and dies at the planned one."""
+    """Counts the crash points that this life passes, logs them, and dies or waits at the planned one."""
 
     world: World
 
-    def __init__(self, kill: list[Any] | None) -> None:
+    def __init__(self, kill: list[Any] | None, hold: list[Any] | None) -> None:
         self._kill = tuple(kill) if kill else None
+        self._hold = hold
         self._passes: Counter[str] = Counter()
         self._total = 0
         self._lock = threading.Lock()  # a harness may pass them on threads of its own
@@ -151,6 +155,15 @@ class _Points:
             if self._kill in ((label, n), (ANY, self._total)):
                 self.world.flush()
                 die(f"{label}:{n}")
+        if self._hold and self._hold[:2] == [label, n]:
+            self._wait(*self._hold[2:])
+
+    def _wait(self, says: str, listens: str) -> None:
+        self.world.flush()
+        with open(says, "wb", buffering=0) as pipe:
+            pipe.write(HELD)
+        with open(listens, "rb", buffering=0) as pipe:
+            pipe.readline()
 
 
 __all__ = ["MODEL_POINTS", "STATUSES", "TASK", "live", "prepare"]

@@ -126,7 +126,7 @@ def parse(text: str) -> Schedule:
         store=match["store"],
         marks=match["marks"] == "marks",
         over=match["over"] is not None,
-        kills=tuple(_kill(kill) for kill in match["kills"].split(" > ")[1:]),
+        kills=tuple(parse_kill(kill) for kill in match["kills"].split(" > ")[1:]),
     )
 
 
@@ -143,7 +143,8 @@ def _turn(text: str) -> Turn:
     return Turn(calls, beside)
 
 
-def _kill(text: str) -> Kill | None:
+def parse_kill(text: str) -> Kill | None:
+    """Where a life dies, None for `-`. Raises `ScheduleError`."""
     if text == "-":
         return None
     match = _KILL.fullmatch(text)

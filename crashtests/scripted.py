@@ -47,7 +47,7 @@ class ScriptedModel:
     """Answers requests by `schedule`.
 
     `strict`: the disputed rules bind as well. `accepted`: digests of requests that were judged before and accepted;
-    most requests of a sweep are repetitions.
+    most requests of a sweep are repetitions. `asks_from`: asks are numbered from there at least.
     """
 
     name = "scripted"
@@ -59,13 +59,14 @@ class ScriptedModel:
         *,
         strict: bool,
         accepted: Collection[str] = (),
+        asks_from: int = 0,
         point: Callable[[str], None] = lambda label: None,
     ) -> None:
         self._schedule = schedule
         self._world = world
         self._strict = strict
         self._accepted = accepted
-        self._asks = world.asks
+        self._asks = max(world.asks, asks_from)
         self._point = point
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:

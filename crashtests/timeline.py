@@ -15,7 +15,7 @@ def render(evidence: Evidence, violations: Sequence[Violation]) -> str:
     """The whole report of one schedule, with what it breaks."""
     lines = [f"schedule  {evidence.schedule}"]
     for life in evidence.lives:
-        lines += _life(life)
+        lines += life_lines(life)
     lines += list(_broken(violations)) or ["          every guarantee holds"]
     return "\n".join(lines)
 
@@ -32,7 +32,8 @@ def replay_command(evidence: Evidence, subject: str | None = None) -> str:
     return f"pytest crashtests {f'--subject {subject} ' if subject else ''}--replay '{evidence.schedule}'"
 
 
-def _life(life: LifeEvidence) -> Iterator[str]:
+def life_lines(life: LifeEvidence) -> Iterator[str]:
+    """What happened in one life, a line for each thing that did."""
     yield f"life {life.number}    {'resumes' if life.resume else 'starts'}"
     for event in life.events:
         if text := _event(event):

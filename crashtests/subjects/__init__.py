@@ -15,6 +15,7 @@ SUBJECTS = {
     "ours-sqlite": "crashtests.subjects.ours:Sqlite",
     "ours-sqlite-no-marks": "crashtests.subjects.ours:SqliteWithoutMarks",
     "naive": "crashtests.subjects.naive:Naive",
+    "openai-agents": "crashtests.subjects.openai_agents:Session",
     "langgraph-async": "crashtests.subjects.langgraph_graph:Graph",
     "langgraph-sync": "crashtests.subjects.langgraph_graph:Sync",
     "langgraph-exit": "crashtests.subjects.langgraph_graph:Exit",

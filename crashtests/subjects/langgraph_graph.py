@@ -77,6 +77,7 @@ class Sync(Graph):
     """Every checkpoint is written before the next step starts: the safest setting."""
 
     name = "LangGraph, StateGraph, durability=sync"
+    races = False
     durability = "sync"
 
 
@@ -84,6 +85,7 @@ class Exit(Graph):
     """A checkpoint is written when the graph exits."""
 
     name = "LangGraph, StateGraph, durability=exit"
+    races = False
     durability = "exit"
     documents: ClassVar = Graph.documents | {
         "SESSION-KEPT": f"intermediate state is not saved, so there is no recovery from a failure in between ({_DOCS})"
