@@ -69,6 +69,7 @@ def live(request: dict[str, Any]) -> int:
         world,
         strict=_subject.strict,
         accepted=request["accepted"],
+        names_steps=_subject.names_steps,
         asks_from=request.get("asks_from", 0),
         point=edges,
     )

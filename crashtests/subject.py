@@ -98,6 +98,10 @@ class Subject(ABC):
     """Functions of its framework to be killed before and after, by a short name: `module:Class.method`."""
     documents: ClassVar[Mapping[str, str]] = {}
     """What its documentation says that it does not promise, by guarantee, with the address: shown beside a verdict."""
+    packages: ClassVar[tuple[str, ...]] = ()
+    """Of the suite's own packages, those that it is made of: their versions are reported."""
+    names_steps: ClassVar[bool] = False
+    """Whether its tools cannot learn the id of their call: then the input names the step (`WorldTool.run_step`)."""
     races: ClassVar[bool] = False
     """Whether it has threads of its own, so that what a kill leaves can be a matter of chance."""
     life_timeout_s: ClassVar[float] = 10.0

@@ -11,12 +11,19 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Protocol
 
-from crashtests.scripted import ApiRefused, ScriptedModel
+from crashtests.scripted import ApiRefused
 
 
-def client(scripted: ScriptedModel) -> Any:
+class Asked(Protocol):
+    """Whatever answers a request as the scripted model does, or by asking it."""
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The response body. Raises `ApiRefused`."""
+
+
+def client(scripted: Asked) -> Any:
     """An `anthropic.Anthropic` whose network is the scripted model, in this process. It does not retry."""
     import anthropic
     import httpx2
@@ -34,7 +41,7 @@ def client(scripted: ScriptedModel) -> Any:
 
 
 @contextmanager
-def serving(scripted: ScriptedModel) -> Iterator[str]:
+def serving(scripted: Asked) -> Iterator[str]:
     """The address of a Messages API on loopback, for `ANTHROPIC_BASE_URL`: reaches a harness in any language."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -56,7 +63,7 @@ def serving(scripted: ScriptedModel) -> Iterator[str]:
         server.shutdown()
 
 
-def _answer(scripted: ScriptedModel, content: bytes) -> tuple[int, dict[str, Any]]:
+def _answer(scripted: Asked, content: bytes) -> tuple[int, dict[str, Any]]:
     try:
         return 200, scripted.ask(json.loads(content))
     except ApiRefused as refused:

@@ -131,6 +131,11 @@ class World:
         yield from self._past
         yield from self._present
 
+    def latest(self, step: str) -> str:
+        """The id of the call that the model made last for this step."""
+        calls: list[str] = [call for event in self.known() if event["event"] == "answer" for call, _ in event["calls"]]
+        return [call for call in calls if step_of(call) == step][-1]
+
     def past(self, event: str, tool_use_id: str) -> Iterator[Event]:
         """Events of a call in the lives before this one."""
         return (e for e in self._past if e["event"] == event and e["id"] == tool_use_id)
@@ -194,6 +199,10 @@ class WorldTool:
 
     def run(self, tool_use_id: str) -> Any:
         return self.world.run(self.kind, tool_use_id)
+
+    def run_step(self, step: str) -> Any:
+        """`run` for a tool that knows the step of its call from its input, and cannot learn the id."""
+        return self.world.run(self.kind, self.world.latest(step))
 
 
 def failure_text(kind: ToolKind) -> str:

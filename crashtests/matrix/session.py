@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import importlib.metadata
 import json
 import multiprocessing
 import os
@@ -28,13 +29,14 @@ from crashtests.subjects import SUBJECTS
 from crashtests.world import AFTER_EFFECT
 
 VERSION = 1
+_SHARES = 3
 WRITTEN, NOT_TRUSTED = 0, 1
 
 
 def run_matrix(options: argparse.Namespace) -> int:
     """The subcommand: run, write, and say where. Returns its exit status."""
     names: Sequence[str] = options.subjects or list(SUBJECTS)
-    jobs = options.jobs or os.cpu_count() or 1
+    jobs = options.jobs or (os.cpu_count() or 1) + 1  # some subjects mostly wait
     if options.minutes <= 0 or jobs < 1:
         return complain(f"--minutes {options.minutes} and --jobs {jobs} must be more than nothing", USAGE)
     try:
@@ -44,14 +46,14 @@ def run_matrix(options: argparse.Namespace) -> int:
     out = Path(options.out)
     (out / "evidence").mkdir(parents=True, exist_ok=True)
     begin = time.monotonic()
-    # Each gets an equal share, so that a slow one takes nothing from those behind it.
-    share_s = 60 * options.minutes * min(jobs, len(there)) / max(1, len(there))
+    until = begin + 60 * options.minutes
+    # A slow one may have more than its equal share, but not all that is left for those behind it.
+    share_s = _SHARES * 60 * options.minutes * min(jobs, len(there)) / max(1, len(there))
     subjects = []
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(jobs, max(1, len(there))), mp_context=context) as pool:
-        for name, subject in zip(
-            there, pool.map(run_subject, there, [out] * len(there), [share_s] * len(there)), strict=True
-        ):
+        running = [pool.submit(run_subject, name, out, share_s, until) for name in there]
+        for name, subject in zip(there, (each.result() for each in running), strict=True):
             subjects.append(subject)
             print(f"{name}: {_in_a_line(subject)}", flush=True)
     matrix = {
@@ -89,17 +91,21 @@ def _installed(names: Sequence[str], *, by_name: bool) -> tuple[list[str], list[
     return there, not_there
 
 
-def run_subject(name: str, out: Path, share_s: float) -> dict[str, Any]:
-    """Run one subject's plan and give its part of matrix.json; the evidence goes to a file of its name."""
+def run_subject(name: str, out: Path, share_s: float, until: float) -> dict[str, Any]:
+    """Run one subject's plan and give its part of matrix.json; the evidence goes to a file of its name.
+
+    It stops after `share_s`, or at `until` of the monotonic clock.
+    """
     subject = load_subject(name)
     path = out / "evidence" / f"{re.sub(r'[^A-Za-z0-9_-]+', '-', name)}.jsonl"
     found = versions(subject.environment, python_of(subject.environment))
+    found |= {package: importlib.metadata.version(package) for package in subject.packages}
     problem, left_out, lives, cost = "", 0, 0, {"warm": 0.0, "cold": 0.0}
     with path.open("w") as file:
         file.write(json.dumps({"subject": name, "title": subject.name, "versions": found, "hash_seed": 0}) + "\n")
         try:
             with executor(name, warm_up=False) as execute:
-                runner = Runner(execute, file, time.monotonic() + share_s)
+                runner = Runner(execute, file, min(until, time.monotonic() + share_s))
                 runner.run()
                 left_out, lives, records = runner.left_out, execute.lives, runner.records
                 cost = _cost(execute)

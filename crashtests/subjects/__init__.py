@@ -19,10 +19,14 @@ SUBJECTS = {
     "pydantic-ai-dbos": "crashtests.subjects.pydantic_ai_dbos:Durable",
     "pydantic-ai-steps": "crashtests.subjects.pydantic_ai_steps:StepPersistence",
     "pydantic-ai-frontier": "crashtests.subjects.pydantic_ai_steps:Frontier",
+    "tool-runner": "crashtests.subjects.tool_runner:ToolRunner",
     "openai-agents": "crashtests.subjects.openai_agents:Session",
     "langgraph-async": "crashtests.subjects.langgraph_graph:Graph",
     "langgraph-sync": "crashtests.subjects.langgraph_graph:Sync",
     "langgraph-exit": "crashtests.subjects.langgraph_graph:Exit",
+    "langgraph-tasks-async": "crashtests.subjects.langgraph_tasks:Tasks",
+    "langgraph-tasks-sync": "crashtests.subjects.langgraph_tasks:SyncTasks",
+    "langgraph-recipe": "crashtests.subjects.langgraph_once:Recipe",
 }
 
 

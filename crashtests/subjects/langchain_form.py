@@ -6,6 +6,7 @@ unpaired here is unpaired there. Results in a row are one user message, as an An
 
 # No `from __future__ import annotations`: LangChain reads the types of a tool's parameters.
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from crashtests.scripted import ScriptedModel
@@ -70,11 +71,11 @@ def to_api(messages: Any) -> list[dict[str, Any]]:
     return api
 
 
-def structured(tool: WorldTool) -> Any:
-    """A tool of the world as a LangChain tool, which is told the id of its call."""
+def structured(tool: WorldTool, work: Callable[[WorldTool, str], Any] = WorldTool.run) -> Any:
+    """A tool of the world as a LangChain tool, which is told the id of its call. `work`: what it does then."""
     from langchain_core.tools import InjectedToolCallId, StructuredTool
 
     def run(amount: int, tool_call_id: Annotated[str, InjectedToolCallId]) -> str:
-        return str(tool.run(tool_call_id))
+        return str(work(tool, tool_call_id))
 
     return StructuredTool.from_function(run, name=tool.name, description=tool.description)

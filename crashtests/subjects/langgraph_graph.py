@@ -59,18 +59,25 @@ class Graph(Subject):
         return Ending("done")
 
     def graph(self, life: Life, saver: Any) -> Any:
-        from langgraph.graph import START, MessagesState, StateGraph
-        from langgraph.prebuilt import ToolNode, tools_condition
+        """What is invoked: the compiled graph."""
+        from langgraph.prebuilt import ToolNode
 
         tools = [structured(tool) for tool in life.tools]
-        model = chat_model(life.model).bind_tools(tools)
-        builder = StateGraph(MessagesState)
-        builder.add_node("model", lambda state: {"messages": [model.invoke(state["messages"])]})
-        builder.add_node("tools", ToolNode(tools))
-        builder.add_edge(START, "model")
-        builder.add_conditional_edges("model", tools_condition)
-        builder.add_edge("tools", "model")
-        return builder.compile(checkpointer=saver)
+        return loop(chat_model(life.model).bind_tools(tools), ToolNode(tools), saver)
+
+
+def loop(model: Any, tool_node: Any, saver: Any) -> Any:
+    """The documented agent: a model, its tools, and the way back, for as long as it calls any."""
+    from langgraph.graph import START, MessagesState, StateGraph
+    from langgraph.prebuilt import tools_condition
+
+    builder = StateGraph(MessagesState)
+    builder.add_node("model", lambda state: {"messages": [model.invoke(state["messages"])]})
+    builder.add_node("tools", tool_node)
+    builder.add_edge(START, "model")
+    builder.add_conditional_edges("model", tools_condition)
+    builder.add_edge("tools", "model")
+    return builder.compile(checkpointer=saver)
 
 
 class Sync(Graph):
