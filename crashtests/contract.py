@@ -57,7 +57,8 @@ def violations(evidence: Evidence, reference: Evidence, subject: Subject) -> lis
     tools = {call: tool for event in evidence.events if event["event"] == "answer" for call, tool in event["calls"]}
     foretold = foretell(evidence) if subject.settles_exactly else None
     case = Case(evidence, reference, subject, foretold, tools)
-    return [Violation(name, says) for name, guarantee in GUARANTEES.items() for says in guarantee(case)]
+    judged = {name: guarantee for name, guarantee in GUARANTEES.items() if name not in subject.unjudged}
+    return [Violation(name, says) for name, guarantee in judged.items() for says in guarantee(case)]
 
 
 def at_most_once(case: Case) -> Iterator[str]:

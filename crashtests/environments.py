@@ -44,6 +44,7 @@ _ALL = [
     Environment("langgraph", ("langgraph==1.2.24", "langgraph-checkpoint-sqlite==3.1.2", "agent-once==0.1.0")),
     Environment("openai-agents", ("openai-agents==0.24.0",)),
     Environment("dbos", ("dbos==3.4.0",)),
+    Environment("claude-agent", ("claude-agent-sdk==0.2.189",)),
     Environment("pydantic-ai", ("pydantic-ai-slim[dbos]==2.68.0", "pydantic-ai-harness==0.36.0")),
 ]
 ENVIRONMENTS = {environment.name: environment for environment in _ALL}

@@ -98,12 +98,18 @@ class Subject(ABC):
     """Functions of its framework to be killed before and after, by a short name: `module:Class.method`."""
     documents: ClassVar[Mapping[str, str]] = {}
     """What its documentation says that it does not promise, by guarantee, with the address: shown beside a verdict."""
+    unjudged: ClassVar[Mapping[str, str]] = {}
+    """Guarantees that cannot be judged of it, each with the reason."""
     packages: ClassVar[tuple[str, ...]] = ()
     """Of the suite's own packages, those that it is made of: their versions are reported."""
     names_steps: ClassVar[bool] = False
     """Whether its tools cannot learn the id of their call: then the input names the step (`WorldTool.run_step`)."""
     races: ClassVar[bool] = False
-    """Whether it has threads of its own, so that what a kill leaves can be a matter of chance."""
+    """Whether it saves on threads of its own, so that what a kill leaves can be a matter of chance."""
+    parallel: ClassVar[bool] = False
+    """Whether it runs the calls of one turn on threads of their own, so that their order is a matter of chance."""
+    slow: ClassVar[bool] = False
+    """Whether a life takes seconds: the matrix then runs fewer scripts, and each once."""
     life_timeout_s: ClassVar[float] = 10.0
     """What a life may take, by the wall clock."""
     warm_ups: ClassVar[int] = 0

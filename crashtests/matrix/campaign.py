@@ -28,6 +28,7 @@ Record = dict[str, Any]
 # How often a schedule is run on a subject that has races, and how often the smallest that breaks a guarantee is again.
 RACE_RUNS = 4
 CONFIRM_RUNS = 10
+CONFIRM_RUNS_IF_SLOW = 3
 # How often to try again for a kill that was not reached, on a subject that has races.
 FIRE_TRIES = 8
 # Where a resume waits while another runs beside it: the first of these that it passes.
@@ -57,7 +58,7 @@ class Runner:
         for schedule, hold in self._rival_runs():
             self._run_rivals(schedule, hold)
         for schedule in dict.fromkeys(self._smallest().values()):
-            for repeat in range(CONFIRM_RUNS):
+            for repeat in range(CONFIRM_RUNS_IF_SLOW if subject.slow else CONFIRM_RUNS):
                 self._run(plan.Item("confirm", schedule, must_fire=False), repeat)
 
     def _once(self, item: plan.Item) -> Evidence | None:
@@ -142,9 +143,10 @@ class Runner:
 
 def _runs(subject: Subject, part: str) -> int:
     """How often to run each schedule of a part."""
-    races = subject.races and part in (plan.KILL, plan.PARALLEL)
-    # Parallel calls are on threads wherever they are parallel.
-    return RACE_RUNS if races or (part == plan.PARALLEL and not subject.settles_exactly) else 1
+    if subject.slow:
+        return 1
+    chance = {plan.KILL: subject.races, plan.PARALLEL: subject.races or subject.parallel}
+    return RACE_RUNS if chance.get(part) else 1
 
 
 def _fault_record(item: plan.Item, repeat: int, fault: SubjectFault) -> Record:

@@ -45,7 +45,7 @@ def broken(evidence: Evidence, reference: Evidence, subject: Subject) -> dict[st
 def cannot(subject: Subject) -> dict[str, str]:
     """Guarantees that cannot be judged for this subject, each with the reason."""
     reads = type(subject).scene is not Subject.scene
-    return {} if reads else {"NOTHING-LOST": "what it has saved is not read from outside"}
+    return dict(subject.unjudged) | ({} if reads else {"NOTHING-LOST": "what it has saved is not read from outside"})
 
 
 def _session_kept(evidence: Evidence) -> Iterator[str]:

@@ -37,6 +37,7 @@ _SCRIPTS = {
     Schedule((Turn(("read",)), Turn(("pay",)))): KILL,
     Schedule((Turn(("pay",)), Turn(("put",)))): KILL,
 }
+_SCRIPTS_IF_SLOW = 2
 # Where the resume of a first kill differs most: the answer lost, nothing done, all done.
 FIRST_KILLS = (MODEL_ANSWERED, BEFORE_EFFECT, AFTER_EFFECT)
 
@@ -56,7 +57,8 @@ class Item:
 def scripts(subject: Subject) -> dict[Schedule, str]:
     """The scripts, with the options that the subject has, and the part that their kills belong to."""
     store, marks = subject.stores[0], subject.protocols[0]
-    return {replace(s, store=store, marks=marks): part for s, part in _SCRIPTS.items() if subject.takes(s)}
+    some = dict(list(_SCRIPTS.items())[:_SCRIPTS_IF_SLOW]) if subject.slow else _SCRIPTS
+    return {replace(s, store=store, marks=marks): part for s, part in some.items() if subject.takes(s)}
 
 
 def killed(script: Schedule, *kills: Kill) -> Schedule:

@@ -21,6 +21,7 @@ SUBJECTS = {
     "pydantic-ai-frontier": "crashtests.subjects.pydantic_ai_steps:Frontier",
     "tool-runner": "crashtests.subjects.tool_runner:ToolRunner",
     "openai-agents": "crashtests.subjects.openai_agents:Session",
+    "claude-agent": "crashtests.subjects.claude_agent:ClaudeAgent",
     "langgraph-async": "crashtests.subjects.langgraph_graph:Graph",
     "langgraph-sync": "crashtests.subjects.langgraph_graph:Sync",
     "langgraph-exit": "crashtests.subjects.langgraph_graph:Exit",

@@ -25,6 +25,7 @@ class Graph(Subject):
     environment = "langgraph"
     understands = frozenset({"read", "put", "pay", "text"})
     races = True
+    parallel = True
     durability: ClassVar[str] = "async"
     persistence: ClassVar = {
         "checkpoint": "langgraph.checkpoint.sqlite:SqliteSaver.put",

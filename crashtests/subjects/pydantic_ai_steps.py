@@ -24,6 +24,7 @@ class StepPersistence(Subject):
     name = "pydantic-ai, step persistence"
     environment = "pydantic-ai"
     understands = frozenset({"read", "put", "pay", "text"})
+    parallel = True
     frontier: ClassVar[bool] = False
     """Whether to save the model's calls before they are run, and to go on from there."""
     persistence: ClassVar = {
