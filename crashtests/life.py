@@ -157,10 +157,11 @@ class _Points:
                 self.world.flush()
                 die(f"{label}:{n}")
         if self._hold and self._hold[:2] == [label, n]:
+            self.world.log("held", label=f"{label}:{n}")
             self._wait(*self._hold[2:])
+            self.world.log("released")
 
     def _wait(self, says: str, listens: str) -> None:
-        self.world.flush()
         with open(says, "wb", buffering=0) as pipe:
             pipe.write(HELD)
         with open(listens, "rb", buffering=0) as pipe:

@@ -53,17 +53,19 @@ class Rivals:
         return (self.killed, self.held, self.between)
 
     def violations(self) -> list[str]:
-        """How the second resume worked on a run that a live process held; nothing if it left it alone."""
-        worked = [e["event"] for e in self.between.of("ask", "begin", "effect")]
-        if not worked:
+        """What was done on the run while a live process held it, in whichever process; nothing if it was left alone."""
+        names = [event["event"] for event in self.events]
+        meanwhile = self.events[names.index("held") : names.index("released") if "released" in names else None]
+        did = [
+            f"{what} {n} times (in life {', '.join(map(str, lives))})"
+            for name, what in (("ask", "the model was asked"), ("begin", "tools were entered"))
+            if (n := sum(event["event"] == name for event in meanwhile))
+            and (lives := sorted({event["life"] for event in meanwhile if event["event"] == name}))
+        ]
+        if not did:
             return []
-        twice = list(happened_twice(self.events))
-        did = " and ".join(
-            f"{what} {worked.count(name)} times"
-            for name, what in (("ask", "asked the model"), ("begin", "entered tools"))
-            if name in worked
-        )
-        return [f"a second resume, while the first was held at {self.hold}, {did}", *twice]
+        begun = f"a second resume was begun while the first was held at {self.hold}: {' and '.join(did)}"
+        return [begun, *happened_twice(self.events)]
 
 
 def run_rivals(execute: Executor, schedule: Schedule, hold: Kill) -> Rivals:

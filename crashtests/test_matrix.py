@@ -88,7 +88,9 @@ def test_rivals(capsys: pytest.CaptureFixture[str]) -> None:
     assert "the second resume left the run alone" in said
     assert 1 == main(["rivals", two_turns, "--hold", "before-effect:1", "--subject", NAIVE])
     said = capsys.readouterr().out
-    assert "BROKEN    a second resume, while the first was held at before-effect:1, asked the model 2 times" in said
+    assert (
+        "BROKEN    a second resume was begun while the first was held at before-effect:1: the model was asked" in said
+    )
     assert "BROKEN    the effect of pay (step 2-1) happened 3 times" in said
 
 

@@ -54,6 +54,8 @@ def _event(event: Event) -> str | None:
     if name == "ending":
         return f"ends: {event['status']}{' - ' + event['reason'] if event['reason'] else ''}"
     says = {
+        "held": "waits at {label}",
+        "released": "goes on",
         "begin": "{id} {tool}: entered",
         "effect": "{id}: EFFECT",
         "end": "{id}: raises" if event.get("raised") else "{id}: returns",

@@ -10,6 +10,7 @@ known however the process ended. Each line is a JSON object with the pid and the
     end      it returned or raised: `id`, `raised`
     verify   its verify was asked: `id`, `verdict`
     at       crash points were passed: `labels`, since the event before
+    held     this life waits at a crash point: `label`; and `released`, it goes on (rivals.py)
     ending   the harness said how this life ended: `status`, `reason`
 
 This module runs in the lives. It knows the kinds of tools (kinds.py), not the harness.

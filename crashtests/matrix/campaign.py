@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import islice
 from typing import Any, TextIO
 
 from crashtests.evidence import Evidence, LifeEvidence
@@ -31,6 +32,7 @@ CONFIRM_RUNS = 10
 CONFIRM_RUNS_IF_SLOW = 3
 # How often to try again for a kill that was not reached, on a subject that has races.
 FIRE_TRIES = 8
+RIVALS_MAX = 8
 # Where a resume waits while another runs beside it: the first of these that it passes.
 _HOLDS = (BEFORE_EFFECT, MODEL_ASKED, "before-model", "after-load")
 
@@ -55,7 +57,7 @@ class Runner:
             self._once(item)
             for repeat in range(1, _runs(subject, item.part)):
                 self._run(item, repeat)
-        for schedule, hold in self._rival_runs():
+        for schedule, hold in islice(self._rival_runs(), RIVALS_MAX):
             self._run_rivals(schedule, hold)
         for schedule in dict.fromkeys(self._smallest().values()):
             for repeat in range(CONFIRM_RUNS_IF_SLOW if subject.slow else CONFIRM_RUNS):

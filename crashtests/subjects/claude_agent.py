@@ -48,7 +48,7 @@ class ClaudeAgent(Subject):
 
 
 async def _live(life: Life, address: str) -> Ending:
-    from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, create_sdk_mcp_server, query
+    from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKError, ResultMessage, create_sdk_mcp_server, query
 
     options = ClaudeAgentOptions(
         mcp_servers={"world": create_sdk_mcp_server("world", tools=[_tool(tool) for tool in life.tools])},
@@ -64,9 +64,12 @@ async def _live(life: Life, address: str) -> Ending:
         },
     )
     ending = Ending("stopped", "the command line said nothing of its end")
-    async for message in query(prompt=_GO_ON if life.resume else life.task, options=options):
-        if isinstance(message, ResultMessage):
-            ending = Ending("stopped", str(message.result)) if message.is_error else Ending("done")
+    try:
+        async for message in query(prompt=_GO_ON if life.resume else life.task, options=options):
+            if isinstance(message, ResultMessage):
+                ending = Ending("stopped", str(message.result)) if message.is_error else Ending("done")
+    except ClaudeSDKError as error:
+        return Ending("stopped", str(error))
     return ending
 
 

@@ -95,6 +95,7 @@ class Exit(Graph):
     name = "LangGraph, StateGraph, durability=exit"
     races = False
     durability = "exit"
+    persistence: ClassVar = {"checkpoint": "langgraph.checkpoint.sqlite:SqliteSaver.put"}  # it saves nothing else
     documents: ClassVar = Graph.documents | {
         "SESSION-KEPT": f"intermediate state is not saved, so there is no recovery from a failure in between ({_DOCS})"
     }

@@ -33,7 +33,8 @@ class StepPersistence(Subject):
         "tool-effect": "pydantic_ai_harness.step_persistence:SqliteStepStore.record_tool_effect",
     }
     documents: ClassVar = {
-        "AT-MOST-ONCE": f"to run an effect only once is left to the caller, who is told of unresolved ones ({_DOCS})"
+        "AT-MOST-ONCE": f"to run an effect only once is left to the caller, who is told of unresolved ones ({_DOCS})",
+        "TOLD": f"of completed calls that no snapshot holds, `inspect_recovery` names the tools ({_DOCS})",
     }
 
     def prepare(self) -> None:
