@@ -25,6 +25,7 @@ class Steps(Subject):
 
     name = "DBOS, a step for each call"
     environment = "dbos"
+    life_timeout_s = 30.0
     understands = frozenset({"read", "put", "pay", "text"})
     persistence: ClassVar = {
         "init": "dbos._sys_db:SystemDatabase.init_workflow",

@@ -23,6 +23,7 @@ class Graph(Subject):
 
     name = "LangGraph, StateGraph, durability=async"
     environment = "langgraph"
+    life_timeout_s = 30.0
     understands = frozenset({"read", "put", "pay", "text"})
     races = True
     parallel = True

@@ -23,6 +23,7 @@ class Session(Subject):
 
     name = "OpenAI Agents SDK, SQLiteSession"
     environment = "openai-agents"
+    life_timeout_s = 30.0
     understands = frozenset({"read", "put", "pay", "text"})
     persistence: ClassVar = {"add-items": "agents.memory.sqlite_session:SQLiteSession.add_items"}
     documents: ClassVar = {

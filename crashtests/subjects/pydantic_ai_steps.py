@@ -23,6 +23,7 @@ class StepPersistence(Subject):
 
     name = "pydantic-ai, step persistence"
     environment = "pydantic-ai"
+    life_timeout_s = 30.0
     understands = frozenset({"read", "put", "pay", "text"})
     parallel = True
     frontier: ClassVar[bool] = False

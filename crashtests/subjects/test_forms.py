@@ -88,6 +88,12 @@ def test_unpaired(form: Any, kinds: tuple[str, ...], rule: str) -> None:
     assert rule in [violation.rule for violation in judge(request)]
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_results_in_a_row(form: Any) -> None:
+    """Results of calls that were made at once are one user message, as the API wants them."""
+    assert [{"role": "user", "content": [RESULT, RESULT]}] == form("task", "call", "result", "result")[2:]
+
+
 @pytest.mark.parametrize("form", [langchain, pydantic])
 def test_errors(form: Any) -> None:
     """A result that the framework marks as an error is one."""
