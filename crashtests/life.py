@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-import threading
+from _thread import allocate_lock  # not from `threading`, which does work of its own at every fork
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -145,7 +145,7 @@ class _Points:
         self._hold = hold
         self._passes: Counter[str] = Counter()
         self._total = 0
-        self._lock = threading.Lock()  # a harness may pass them on threads of its own
+        self._lock = allocate_lock()  # a harness may pass them on threads of its own
 
     def __call__(self, label: str) -> None:
         with self._lock:

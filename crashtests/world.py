@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 import os
-import threading
+from _thread import RLock  # not from `threading`, which does work of its own at every fork
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,7 +87,7 @@ class World:
         return_point: Callable[[str], None] = lambda label: None,
         tools_end: bool = True,
     ) -> None:
-        self._lock = threading.RLock()  # a harness may run tools on threads of its own
+        self._lock = RLock()  # a harness may run tools on threads of its own
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._past = LogReader(path).read()
         self._present: list[Event] = []

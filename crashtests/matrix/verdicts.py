@@ -58,7 +58,7 @@ def never_fired(runs: Iterable[Record]) -> list[str]:
 
 def _why_nothing(runs: Sequence[Record]) -> str:
     faults = sorted({record["fault"].splitlines()[0] for record in runs if record["fault"]})
-    return "; ".join(faults) or "no run of it came about"
+    return "; ".join(faults) or "no run of it came about: nothing was left to resume, or the time was up"
 
 
 def _smallest(name: str, guarantee: str, fired: Sequence[Record], records: Sequence[Record]) -> dict[str, Any]:

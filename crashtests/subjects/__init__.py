@@ -6,8 +6,11 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # every life imports this package: it must cost nothing
+    import argparse
 
 SUBJECTS = {
     "ours-json": "crashtests.subjects.ours:Json",
