@@ -229,10 +229,22 @@ class _Anything:
 
 
 def _unknown(case: Case) -> set[str]:
-    """Calls whose state a harness with words of its own may say is unknown: those entered in a life that died."""
+    """Calls whose state a harness with words of its own may say is unknown: those pending in a life that died.
+
+    Pending is what the model has named, and has not been told the end of.
+    """
     if case.foretold is not None:
         return set()  # its words are known
-    return {event["id"] for life in case.evidence.lives if life.killed_at for event in life.of("begin")}
+    pending: set[str] = set()
+    unknown: set[str] = set()
+    for life in case.evidence.lives:
+        for event in life.of("answer", "ask"):
+            if event["event"] == "answer":
+                pending |= {call for call, _ in event["calls"]}
+            else:
+                pending -= {call for call, _, _ in shown_results(event["messages"])}
+        unknown |= pending if life.killed_at else set()
+    return unknown
 
 
 def _plain(messages: list[dict[str, Any]], unknown: Collection[str] = ()) -> list[Any]:

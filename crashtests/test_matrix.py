@@ -48,6 +48,18 @@ def test_matrix(matrix: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFi
     assert all(life["killed"] == life["witness"] for life in killed)
 
 
+def test_update(tmp_path: Path) -> None:
+    """What is in the directory of other subjects is kept, unless it is of a form that is no more."""
+    where = ["--out", str(tmp_path), "--minutes", "0.0001"]
+    path = tmp_path / "matrix.json"
+
+    assert 1 == main(["matrix", "--subjects", "naive", *where])
+    assert 0 == main(["matrix", "--subjects", "ours-json", *where, "--update"])
+    assert ["ours-json", "naive"] == [each["name"] for each in json.loads(path.read_text())["subjects"]]
+    assert 0 == main(["matrix", "--subjects", "ours-json", *where])
+    assert ["ours-json"] == [each["name"] for each in json.loads(path.read_text())["subjects"]]
+
+
 def test_no_time(tmp_path: Path) -> None:
     """What there was no time for is counted, and the table of an empty campaign is not to be trusted."""
     assert 1 == main(["matrix", "--subjects", "naive", "--out", str(tmp_path), "--minutes", "0.0001"])

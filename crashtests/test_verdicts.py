@@ -111,6 +111,7 @@ def subject(name: str, *records: dict[str, Any]) -> dict[str, Any]:
     return {
         "name": name,
         "title": name,
+        "date": "2026-12-01",
         "versions": {"frame": "1.2"},
         "control": verdicts.control(records),
         "cells": verdicts.cells(name, records, {}, {"AT-MOST-ONCE": "at least once"}),

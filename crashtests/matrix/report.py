@@ -88,7 +88,7 @@ def _parts(subjects: list[dict[str, Any]]) -> list[str]:
 
 
 def _details(subject: dict[str, Any]) -> Iterator[str]:
-    yield f"{subject['title']}. {_versions(subject)}."
+    yield f"{subject['title']}. {_versions(subject)}. {subject['date']}."
     cost = subject["seconds_per_life"]
     if cost["warm"] and cost["cold"]:
         yield f"A kill and its resume: {cost['warm']:.2f} s forked, {cost['cold']:.2f} s in fresh interpreters."

@@ -56,6 +56,10 @@ def run_matrix(options: argparse.Namespace) -> int:
         for name, subject in zip(there, (each.result() for each in running), strict=True):
             subjects.append(subject)
             print(f"{name}: {_in_a_line(subject)}", flush=True)
+    earlier = _earlier(out) if options.update else {}
+    subjects += [each for each in earlier.get("subjects", ()) if each["name"] not in there]
+    known = list(SUBJECTS)
+    subjects.sort(key=lambda each: known.index(each["name"]) if each["name"] in known else len(known))
     matrix = {
         "version": VERSION,
         "date": datetime.date.today().isoformat(),
@@ -64,7 +68,7 @@ def run_matrix(options: argparse.Namespace) -> int:
         "jobs": jobs,
         "hash_seed": 0,
         "lives": sum(subject["lives"] for subject in subjects),
-        "seconds": round(time.monotonic() - begin, 1),
+        "seconds": round(time.monotonic() - begin + earlier.get("seconds", 0), 1),
         "not_installed": not_there,
         "subjects": subjects,
     }
@@ -75,6 +79,13 @@ def run_matrix(options: argparse.Namespace) -> int:
     for problem in problems:
         complain(problem, NOT_TRUSTED)
     return NOT_TRUSTED if problems else WRITTEN
+
+
+def _earlier(out: Path) -> dict[str, Any]:
+    """What an earlier matrix of this form has left in the directory; nothing if there is none."""
+    path = out / "matrix.json"
+    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    return found if found.get("version") == VERSION else {}
 
 
 def _installed(names: Sequence[str], *, by_name: bool) -> tuple[list[str], list[str]]:
@@ -116,6 +127,7 @@ def run_subject(name: str, out: Path, share_s: float, until: float) -> dict[str,
         "name": name,
         "spec": SUBJECTS.get(name, name),
         "title": subject.name,
+        "date": datetime.date.today().isoformat(),
         "versions": found,
         "evidence": str(path.relative_to(out)),
         "control": [problem] if problem else verdicts.control(records),

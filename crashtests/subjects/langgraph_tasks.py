@@ -25,6 +25,7 @@ class Tasks(Graph):
 
     def graph(self, life: Life, saver: Any) -> Any:
         from langgraph.func import entrypoint, task
+        from langgraph.graph.message import add_messages
 
         tools = {tool.name: structured(tool) for tool in life.tools}
         model = chat_model(life.model).bind_tools(list(tools.values()))
@@ -38,17 +39,14 @@ class Tasks(Graph):
             return tools[tool_call["name"]].invoke(tool_call)
 
         @entrypoint(checkpointer=saver)
-        def agent(given: dict[str, Any]) -> list[Any]:
-            from langchain_core.messages import HumanMessage
-
-            messages: list[Any] = [HumanMessage(given["messages"][0]["content"])]
-            while True:
+        def agent(given: dict[str, Any]) -> Any:
+            messages: Any = add_messages([], given["messages"])
+            reply = ask(messages).result()
+            while reply.tool_calls:
+                results = [each.result() for each in [call(tool_call) for tool_call in reply.tool_calls]]
+                messages = add_messages(messages, [reply, *results])  # a new list: tasks hold on to theirs
                 reply = ask(messages).result()
-                messages.append(reply)
-                if not reply.tool_calls:
-                    return messages
-                calls = [call(tool_call) for tool_call in reply.tool_calls]
-                messages += [each.result() for each in calls]
+            return add_messages(messages, [reply])
 
         return agent
 
