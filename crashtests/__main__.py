@@ -11,7 +11,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-SUBCOMMANDS = ("bench", "replay", "keep", "smallest", "power", "mutants")
+SUBCOMMANDS = ("bench", "replay", "keep", "smallest", "power", "mutants", "subjects", "matrix", "rivals")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

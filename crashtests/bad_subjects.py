@@ -5,6 +5,7 @@ All but what is bad about them is the naive loop, so that an uninterrupted run o
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import sys
@@ -252,3 +253,12 @@ class Boasts(Harness):
 
     def labels(self, schedule: Schedule) -> Mapping[str, str]:
         return {**super().labels(schedule), "nowhere": "a moment that never comes"}
+
+
+class SaysWhereItRuns(Subject):
+    """Not bad, but it does nothing: it says which interpreter it runs in, and what that finds of pytest."""
+
+    name = "says where it runs"
+
+    def live(self, life: Life) -> Ending:
+        return Ending("done", f"{sys.executable} {importlib.util.find_spec('pytest')}")

@@ -102,6 +102,8 @@ class Campaign:
         return violations(evidence, self.executor.reference(evidence.schedule), self.executor.subject)
 
     def _repeat(self, evidence: Evidence) -> None:
+        if self.executor.subject.races or self.executor.subject.parallel:
+            return  # it has said that two traces may differ
         number = zlib.crc32(str(evidence.schedule).encode())
         for every, cold, name in ((REPEAT_EVERY, False, "repeated"), (COLD_EVERY, True, "cold")):
             if number % every == 0:

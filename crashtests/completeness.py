@@ -112,7 +112,7 @@ class Lives:
     def _executor(self, target: str) -> Executor:
         setup = {"subject": OURS, "planted": self._planted, "warm_up": True}
         server = self._servers.enter_context(ForkServer(target, setup=setup))
-        return Executor(server, _no_cold_lives, Contents())
+        return Executor(server, _no_cold_lives, _no_cold_lives, Contents())
 
     @property
     def modules(self) -> set[str]:

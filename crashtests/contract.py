@@ -8,7 +8,7 @@ the table in the README, which a test holds against `GUARANTEES`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from crashtests.kinds import ENDS, FIRST_ASKS, TOOL_KINDS
 from crashtests.schedule import PAUSED
 from crashtests.scripted import ANSWER, usage
 from crashtests.subject import Scene, Subject
-from crashtests.world import step_of
+from crashtests.world import Event, step_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +75,27 @@ def _case(evidence: Evidence, uninterrupted: Callable[[], Evidence], subject: Su
 
 def _broken(case: Case, guarantee: str) -> Iterator[str]:
     """What broke it. A run that went on although it should have refused breaks that, and was not brought to its end."""
+    if guarantee in case.subject.unjudged:
+        return iter(())
     ended = not any(life.hindered_by and life.status != "refused" for life in case.evidence.lives)
     return GUARANTEES[guarantee](case) if ended or guarantee == "REFUSAL" else iter(())
 
 
 def at_most_once(case: Case) -> Iterator[str]:
     """The effect of a SIDE_EFFECT tool never happens twice, neither for one id nor for one step."""
-    effects = [e for e in case.evidence.events if e["event"] == "effect"]
-    once = [e for e in effects if TOOL_KINDS[case.tools[e["id"]]].effect == "side_effect"]
+    yield from happened_twice(list(case.evidence.events))
+
+
+def happened_twice(events: list[Event]) -> Iterator[str]:
+    """Steps of a SIDE_EFFECT tool with more than one effect in a world log."""
+    tools = {call: tool for event in events if event["event"] == "answer" for call, tool in event["calls"]}
+    effects = [e for e in events if e["event"] == "effect"]
+    once = [e for e in effects if TOOL_KINDS[tools[e["id"]]].effect == "side_effect"]
     for step, times in Counter(step_of(e["id"]) for e in once).items():
         if times > 1:
             here = [e for e in once if step_of(e["id"]) == step]
             where = ", ".join(f"life {e['life']} as {e['id']}" for e in here)
-            yield f"the effect of {case.tools[here[0]['id']]} (step {step}) happened {times} times: {where}"
+            yield f"the effect of {tools[here[0]['id']]} (step {step}) happened {times} times: {where}"
 
 
 def paired(case: Case) -> Iterator[str]:
@@ -199,7 +207,7 @@ def same_end(case: Case) -> Iterator[str]:
             if getattr(end, name) != getattr(expected, name):
                 yield f"at the end {name} is {getattr(end, name)!r}, uninterrupted it is {getattr(expected, name)!r}"
     yield from _not_as_scripted(case)
-    got, want = _plain(case.conversation), _plain(_conversation(expected, case.reference))
+    got, want = _plain(case.conversation, _unknown(case)), _plain(_conversation(expected, case.reference))
     if len(got) != len(want):
         yield f"the conversation ends with {len(got)} messages, uninterrupted with {len(want)}"
         return
@@ -254,18 +262,38 @@ class _Anything:
         return "(unknown)"
 
 
-def _plain(messages: list[dict[str, Any]]) -> list[Any]:
+def _unknown(case: Case) -> set[str]:
+    """Calls whose state a harness with words of its own may say is unknown: those pending in a life that died.
+
+    Pending is what the model has named, and has not been told the end of.
+    """
+    if case.foretold is not None:
+        return set()  # its words are known
+    pending: set[str] = set()
+    unknown: set[str] = set()
+    for life in case.evidence.lives:
+        for event in life.of("answer", "ask"):
+            if event["event"] == "answer":
+                pending |= {call for call, _ in event["calls"]}
+            else:
+                pending -= {call for call, _, _ in shown_results(event["messages"])}
+        unknown |= pending if life.killed_at else set()
+    return unknown
+
+
+def _plain(messages: list[dict[str, Any]], unknown: Collection[str] = ()) -> list[Any]:
     return [
-        (m["role"], m["content"] if isinstance(m["content"], str) else [_block(b) for b in m["content"]])
+        (m["role"], m["content"] if isinstance(m["content"], str) else [_block(b, unknown) for b in m["content"]])
         for m in messages
     ]
 
 
-def _block(block: dict[str, Any]) -> Any:
+def _block(block: dict[str, Any], unknown: Collection[str]) -> Any:
     """A block with ids renamed to steps, signatures and server ids left out, and unknowns equal to anything."""
     if block.get("type") == "tool_result":
         content = block.get("content")
-        if block.get("is_error") and isinstance(content, str) and content.startswith(UNKNOWN_SAYS):
+        says_so = isinstance(content, str) and content.startswith(UNKNOWN_SAYS)
+        if block.get("is_error") and (says_so or block["tool_use_id"] in unknown):
             content = _Anything()
             return {"tool_result": step_of(block["tool_use_id"]), "content": content, "is_error": _Anything()}
         return {
@@ -286,6 +314,13 @@ def told(case: Case) -> Iterator[str]:
     for event in case.evidence.events:
         if event["event"] == "effect" and event["id"] not in answered and event["id"] not in to_caller:
             yield f"{event['id']} took effect in life {event['life']}, and neither model nor caller was ever told of it"
+    # One result that is no error tells of one effect: of the others nobody has heard.
+    errors = {call for call, _, is_error in shown_results(case.conversation) if is_error}
+    times = Counter(event["id"] for event in case.evidence.events if event["event"] == "effect")
+    for call, n in times.items():
+        once = TOOL_KINDS[case.tools[call]].effect == "side_effect"
+        if n > 1 and once and call in answered - errors and call not in to_caller:
+            yield f"{call} took effect {n} times, and neither model nor caller was ever told that it was more than once"
 
 
 def refusal(case: Case) -> Iterator[str]:
@@ -299,7 +334,8 @@ def refusal(case: Case) -> Iterator[str]:
             yield f"life {life.number} refused what the life before it had left: {reason}"
         if life.status == "missing" and life.before is not None:
             yield f"life {life.number} found nothing to resume although a run was saved: {reason}"
-        if life.status in ("refused", "missing") and life.changed:
+        # To open a database that holds nothing may well touch it: only the exact promise not to.
+        if (life.status == "refused" or (life.status == "missing" and case.foretold is not None)) and life.changed:
             yield f"life {life.number} refused to resume and changed what is on disk"
 
 

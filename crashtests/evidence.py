@@ -55,8 +55,12 @@ class LifeEvidence:
 
     @property
     def overrun(self) -> bool:
-        """Whether it was planned to be killed or hindered and was not."""
-        return self.planned is not None and self.killed_at is None and self.hindered_by is None
+        """Whether it was planned to be killed or hindered and was not.
+
+        A life that finds nothing to resume hands its plan on to the next.
+        """
+        met = self.killed_at is not None or self.hindered_by is not None or self.status == "missing"
+        return self.planned is not None and not met
 
     @property
     def in_plan(self) -> bool:

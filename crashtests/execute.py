@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from crashtests.environments import NotInstalled, python_of
 from crashtests.evidence import Evidence, LifeEvidence
 from crashtests.forkserver.client import Death, ForkServer
 from crashtests.kinds import FIRST_ASKS, TOOL_KINDS
@@ -24,7 +25,7 @@ from crashtests.life import STATUSES
 from crashtests.powerloss.watch import KEPT
 from crashtests.reuse import Reuse, state_key
 from crashtests.schedule import ANY, Hindrance, Kill, Plan, Schedule, Turn
-from crashtests.subject import Scene, Subject, load_subject
+from crashtests.subject import Scene, Subject, SubjectError, load_subject
 from crashtests.world import AFTER_EFFECT, Event, LogReader
 
 _LIFE = "crashtests.life:live"
@@ -38,9 +39,16 @@ _EARLIER_KILL = Kill(AFTER_EFFECT, 2)
 
 
 class SubjectFault(Exception):
-    """The subject did something that no harness's life may do, so its schedule cannot be judged."""
+    """The subject did something that no harness's life may do, so its schedule cannot be judged.
 
-    def __init__(self, subject: str, schedule: Schedule, life: int, problem: str, output: str) -> None:
+    `problem` says what; `timed_out`, that it did not come to an end.
+    """
+
+    def __init__(
+        self, subject: str, schedule: Schedule, life: int, problem: str, output: str, *, timed_out: bool = False
+    ) -> None:
+        self.problem = f"life {life} {problem}"
+        self.timed_out = timed_out
         super().__init__(
             f"subject {subject}: life {life} of schedule '{schedule}' {problem}"
             + (f"; it printed:\n{output[-2000:]}" if output.strip() else "")
@@ -108,9 +116,17 @@ class _Run:
 class Executor:
     """Executes schedules on one subject, with its fork server."""
 
-    def __init__(self, server: ForkServer, cold_server: Callable[[], ForkServer], subject: Subject) -> None:
-        self._server = server
+    def __init__(
+        self,
+        server: ForkServer,
+        cold_server: Callable[[], ForkServer],
+        another_server: Callable[[], ForkServer],
+        subject: Subject,
+    ) -> None:
+        self.server = server
         self._cold_server = cold_server
+        self.another_server = another_server
+        """A second server like `server`, for lives beside its own. Made once; it closes with the executor."""
         self._reuse = Reuse(server.root / "beginning")
         self._references: dict[Schedule, Evidence] = {}
         self._accepted: defaultdict[str, set[str]] = defaultdict(set)
@@ -126,7 +142,7 @@ class Executor:
     @property
     def root(self) -> Path:
         """The directory below which its runs live."""
-        return self._server.root
+        return self.server.root
 
     @property
     def lives_saved(self) -> int:
@@ -137,7 +153,7 @@ class Executor:
         """The uninterrupted run of the same script, in which no tool ends the process. Remembered."""
         plain = schedule.without_kills
         if plain not in self._references:
-            self._references[plain] = self._execute(plain, self._server, tools_end=False)
+            self._references[plain] = self._execute(plain, self.server, tools_end=False)
         return self._references[plain]
 
     def execute(self, schedule: Schedule, *, kill_at: int | None = None, loss: str = "") -> Evidence:
@@ -147,11 +163,11 @@ class Executor:
         Raises `SubjectFault`.
         """
         last = None if kill_at is None else Kill(ANY, kill_at, loss)
-        return self._execute(schedule, self._server, kill_at=last, reuse=True)
+        return self._execute(schedule, self.server, kill_at=last, reuse=True)
 
     def again(self, schedule: Schedule, *, cold: bool) -> Evidence:
         """`execute` with every life lived, `cold`: each in an interpreter of its own."""
-        return self._execute(schedule, self._cold_server() if cold else self._server)
+        return self._execute(schedule, self._cold_server() if cold else self.server)
 
     def _execute(
         self,
@@ -247,7 +263,7 @@ class Executor:
     @contextmanager
     def _hindered(self, state: Path, hindrance: Hindrance) -> Iterator[None]:
         """What stands in the way of one life, and then the state as it was."""
-        with tempfile.TemporaryDirectory(dir=self._server.root) as kept:
+        with tempfile.TemporaryDirectory(dir=self.server.root) as kept:
             shutil.copytree(state, kept, dirs_exist_ok=True)
             with self.subject.hinder(hindrance.how, state):
                 yield
@@ -300,7 +316,7 @@ class Executor:
             problem = f"said {life.status} and exited with status {death.exit_status}"
         else:
             return
-        raise SubjectFault(self.subject.name, schedule, life.number, problem, death.output)
+        raise SubjectFault(self.subject.name, schedule, life.number, problem, death.output, timed_out=death.timed_out)
 
 
 def _spare_lives(schedule: Schedule) -> int:
@@ -336,22 +352,27 @@ def executor(
     spec: str = OURS,
     *,
     planted: dict[str, Any] | None = None,
-    life_timeout_s: float = 10.0,
+    life_timeout_s: float | None = None,
     warm_up: bool = True,
 ) -> Iterator[Executor]:
     """An executor for the subject `spec`, perhaps with a planted bug. Raises `SubjectError`, `ForkServerError`.
 
-    `warm_up`: not worth its while for a few lives.
+    `life_timeout_s`: None takes the subject's own. `warm_up`: not worth its while for a few lives.
     """
     subject = load_subject(spec)
+    try:
+        python = python_of(subject.environment)
+    except NotInstalled as error:
+        raise SubjectError(f"subject {spec!r} cannot be run: {error}") from error
+    timeout_s = subject.life_timeout_s if life_timeout_s is None else life_timeout_s
     with ExitStack() as servers:
 
         def serve(cold: bool) -> ForkServer:
             setup = {"subject": spec, "planted": planted, "warm_up": warm_up and not cold}
             # Cold lives share what the first of them compiles, also where Python is told to keep nothing.
             env = {"PYTHONPYCACHEPREFIX": str(warm.root / "pycache"), "PYTHONDONTWRITEBYTECODE": ""} if cold else None
-            server = ForkServer(_LIFE, life_timeout_s=life_timeout_s, setup=setup, cold=cold, env=env)
+            server = ForkServer(_LIFE, life_timeout_s=timeout_s, setup=setup, cold=cold, env=env, python=python)
             return servers.enter_context(server)
 
         warm = serve(cold=False)
-        yield Executor(warm, cache(lambda: serve(cold=True)), subject)
+        yield Executor(warm, cache(lambda: serve(cold=True)), cache(lambda: serve(cold=False)), subject)

@@ -6,17 +6,20 @@ to the subject, and logs how the subject says it ended. It imports neither pytes
 A request is `{"schedule": line, "life": number, "resume": bool, "run": directory, "log": name, "tools_end": bool,
 "kill": [label, n, loss] | null, "watch": bool, "accepted": [digest]}`. `tools_end`: whether tools that end the process
 do so; `watch`: whether this life or a later one is to lose power; `accepted`: see `ScriptedModel`.
+For two resumes at once (rivals.py) also `"hold": [label, n, pipe, pipe]`, to say `HELD` at a crash point and wait for a
+line, and `"asks_from": number`.
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
+from _thread import allocate_lock  # not from `threading`, which does work of its own at every fork
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from crashtests import planted
+from crashtests import persistence, planted
 from crashtests.forkserver.child import TargetError, die
 from crashtests.kinds import PAUSE, WEB_SEARCH
 from crashtests.powerloss.disk import Disk
@@ -27,6 +30,7 @@ from crashtests.subject import Ending, Life, Subject, SubjectError, load_subject
 from crashtests.world import World, tools_of
 
 STATUSES = {"done": 0, "stopped": 3, "refused": 4, "missing": 5, "raised": 6}
+HELD = b"held\n"
 TASK = "Do what the script says."
 
 _subject: Subject
@@ -43,6 +47,8 @@ def prepare(setup: dict[str, Any]) -> None:
     try:
         _subject = load_subject(setup["subject"])
         _subject.prepare()
+        for place in _subject.persistence.values():
+            persistence.find(place)
     except SubjectError as error:
         raise TargetError(str(error)) from error
     except Exception as error:
@@ -57,15 +63,19 @@ def live(request: dict[str, Any]) -> int:
     schedule = parse(request["schedule"])
     run = Path(request["run"])
     disk = watch(run, schedule.store) if request["watch"] else None
-    points = _Points(request["kill"], disk)
-    world = World(run / request["log"], request["life"], points, tools_end=request["tools_end"])
+    points = _Points(request["kill"], request.get("hold"), disk)
+    edges = points if _subject.model_points else _ignore
+    world = World(run / request["log"], request["life"], points, return_point=edges, tools_end=request["tools_end"])
     points.world = world
+    persistence.listen(_subject.persistence, points)
     model = ScriptedModel(
         schedule,
         world,
         strict=_subject.strict,
         accepted=request["accepted"],
-        point=points if _subject.model_points else _ignore,
+        names_steps=_subject.names_steps,
+        asks_from=request.get("asks_from", 0),
+        point=edges,
     )
     life = Life(
         state_dir=run / "state",
@@ -129,37 +139,53 @@ def _warm_up() -> None:
 
 
 def _ignore(label: str) -> None:
-    """For subjects with crash points of their own around a request, those of the model add nothing."""
+    """For subjects with crash points of their own at their edges, the suite's add nothing."""
 
 
 class _Points:
-    """Counts the crash points that this life passes, logs them, and dies at the planned one.
+    """Counts the crash points that this life passes, logs them, and dies or waits at the planned one.
 
     With a `disk`: what was not synced is lost there, if that is planned, or kept for a later life to lose.
     """
 
     world: World
 
-    def __init__(self, kill: list[Any] | None, disk: Disk | None) -> None:
+    def __init__(self, kill: list[Any] | None, hold: list[Any] | None, disk: Disk | None) -> None:
         self._kill: tuple[Any, ...] | None = tuple(kill[:2]) if kill else None
         self._loss: str = kill[2] if kill else ""
+        self._hold = hold
         self._disk = disk
         self._passes: Counter[str] = Counter()
         self._total = 0
+        self._lock = allocate_lock()  # a harness may pass them on threads of its own
 
     def __call__(self, label: str) -> None:
-        self._passes[label] += 1
-        self._total += 1
-        self.world.passed(label)
-        n = self._passes[label]
-        if self._kill in ((label, n), (ANY, self._total)):
-            self.world.flush()
-            if self._disk is not None and self._loss:
-                lost, others = self._disk.lose(self._loss)
-                self.world.log("power", lost=lost, others=others)
-            elif self._disk is not None:
-                self._disk.keep()
-            die(f"{label}:{n}{self._loss}")
+        with self._lock:
+            self._passes[label] += 1
+            self._total += 1
+            self.world.passed(label)
+            n = self._passes[label]
+            if self._kill in ((label, n), (ANY, self._total)):
+                self._die(f"{label}:{n}")
+        if self._hold and self._hold[:2] == [label, n]:
+            self.world.log("held", label=f"{label}:{n}")
+            self._wait(*self._hold[2:])
+            self.world.log("released")
+
+    def _die(self, point: str) -> None:
+        self.world.flush()
+        if self._disk is not None and self._loss:
+            lost, others = self._disk.lose(self._loss)
+            self.world.log("power", lost=lost, others=others)
+        elif self._disk is not None:
+            self._disk.keep()
+        die(f"{point}{self._loss}")
+
+    def _wait(self, says: str, listens: str) -> None:
+        with open(says, "wb", buffering=0) as pipe:
+            pipe.write(HELD)
+        with open(listens, "rb", buffering=0) as pipe:
+            pipe.readline()
 
 
 __all__ = ["MODEL_POINTS", "STATUSES", "TASK", "live", "prepare"]

@@ -104,7 +104,7 @@ def baseline(of: Sequence[Task]) -> Baseline:
     setup = {"subject": OURS, "planted": None, "warm_up": True}
     seen = {}
     with ForkServer("crashtests.anywhere:covered", setup=setup) as server:
-        execute = Executor(server, _no_cold_lives, load_subject(OURS))
+        execute = Executor(server, _no_cold_lives, _no_cold_lives, load_subject(OURS))
         for task in of:
             lines: set[str] = set()
             labels: set[Label] = set()

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from crashtests.campaign import Campaign, Tally
+from crashtests.environments import NotInstalled, python_of
 from crashtests.execute import OURS, executor
 from crashtests.failure import PROPERTY, gravest
 from crashtests.forkserver.client import ForkServerError
@@ -58,8 +59,8 @@ def pytest_configure(config: pytest.Config) -> None:
         if config.option.replay:
             parse(config.option.replay)
         if config.option.subject:
-            load_subject(config.option.subject)
-    except (ScheduleError, SubjectError) as error:
+            python_of(load_subject(config.option.subject).environment)
+    except (ScheduleError, SubjectError, NotInstalled) as error:
         raise pytest.UsageError(str(error)) from error
 
 

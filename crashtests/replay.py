@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from crashtests.campaign import Campaign, Nondeterminism
 from crashtests.contract import Violation
+from crashtests.contract import violations as judge
 from crashtests.evidence import Evidence
 from crashtests.execute import OURS, SubjectFault, executor
 from crashtests.forkserver.client import ForkServerError
@@ -25,6 +26,7 @@ HOLDS, BROKEN, USAGE, FAULT, OVERRUN = range(5)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_schedule(parser)
     parser.add_argument("--subject", metavar="PATH.py:NAME", default=OURS, help="the subject to run it on (ours)")
+    parser.add_argument("--times", type=int, default=1, metavar="N", help="run it until it breaks, N times at most")
 
 
 def add_schedule(parser: argparse.ArgumentParser) -> None:
@@ -34,15 +36,27 @@ def add_schedule(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    return with_evidence(options.schedule, options.subject, _show)
+    if options.times < 1:
+        return complain(f"--times {options.times} must be 1 or more", USAGE)
+    return with_evidence(options.schedule, options.subject, _show, times=options.times)
 
 
-def with_evidence(line: str, subject: str, use: Callable[[Evidence, list[Violation]], int]) -> int:
-    """Execute and judge a line, and `use` what was found; what prevents that is said in a line on stderr."""
+def with_evidence(line: str, subject: str, use: Callable[[Evidence, list[Violation]], int], *, times: int = 1) -> int:
+    """Execute and judge a line, and `use` what was found; what prevents that is said in a line on stderr.
+
+    `times`: a subject with threads of its own may break in one run and not in another, so it is run until it does.
+    """
     try:
         schedule = parse(line)
         with executor(subject, warm_up=False) as execute:
             evidence, violations = Campaign(execute).check(schedule, "replay")
+            runs = 1
+            while not violations and runs < times:
+                evidence = execute.again(schedule, cold=False)
+                violations = judge(evidence, execute.reference(schedule), execute.subject)
+                runs += 1
+            if times > 1:
+                print(f"run {runs} of at most {times}")
     except (ScheduleError, SubjectError, ForkServerError) as error:
         return complain(str(error), USAGE)
     except (SubjectFault, Nondeterminism) as error:

@@ -47,7 +47,8 @@ class ScriptedModel:
     """Answers requests by `schedule`.
 
     `strict`: the disputed rules bind as well. `accepted`: digests of requests that were judged before and accepted;
-    most requests of a sweep are repetitions.
+    most requests of a sweep are repetitions. `asks_from`: asks are numbered from there at least. `names_steps`:
+    the input of a call says its step.
     """
 
     name = "scripted"
@@ -59,13 +60,16 @@ class ScriptedModel:
         *,
         strict: bool,
         accepted: Collection[str] = (),
+        asks_from: int = 0,
+        names_steps: bool = False,
         point: Callable[[str], None] = lambda label: None,
     ) -> None:
         self._schedule = schedule
         self._world = world
         self._strict = strict
         self._accepted = accepted
-        self._asks = world.asks
+        self._names_steps = names_steps
+        self._asks = max(world.asks, asks_from)
         self._point = point
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -133,8 +137,13 @@ class ScriptedModel:
     def _calls(self, position: int, turn: Turn) -> list[Block]:
         number = sum(t != PAUSED for t in self._schedule.turns[:position]) + 1
         return [
-            # Equal inputs throughout: only the id tells two calls of one tool apart.
-            {"type": "tool_use", "id": f"call_{number}-{place}_a{self._asks}", "name": name, "input": {"amount": 5}}
+            {
+                "type": "tool_use",
+                "id": f"call_{number}-{place}_a{self._asks}",
+                "name": name,
+                # Equal inputs throughout: only the id tells two calls of one tool apart.
+                "input": {"amount": 5} | ({"step": f"{number}-{place}"} if self._names_steps else {}),
+            }
             for place, name in enumerate(turn.calls, start=1)
         ]
 

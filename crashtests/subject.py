@@ -19,13 +19,14 @@ from typing import Any, ClassVar, Literal
 from crashtests.kinds import BLOCKS, FIRST_ASKS, LIMIT, PAUSE, TOOL_KINDS
 from crashtests.schedule import Hindrance, Kill, Schedule
 from crashtests.scripted import ScriptedModel
+from crashtests.subjects import SUBJECTS
 from crashtests.world import AFTER_EFFECT, BEFORE_EFFECT, WorldTool
 
 Status = Literal["done", "stopped", "refused", "missing", "raised"]
 
 
 class SubjectError(Exception):
-    """The subject cannot be found or loaded. The message names it and says why."""
+    """The subject cannot be found or loaded, or what it needs is not installed. The message names it and says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,28 @@ class Subject(ABC):
     moments: ClassVar[tuple[Kill, ...]] = (Kill(BEFORE_EFFECT), Kill(AFTER_EFFECT))
     """Where a first kill is worth a second one at every crash point of the resume."""
     model_points: ClassVar[bool] = True
-    """Whether to pass the scripted model's crash points: not for a harness that has its own around each request."""
+    """Whether to pass the suite's crash points at the edges of the harness (model asked, model answered, tool
+    returned): not for a harness that has its own there."""
+    environment: ClassVar[str | None] = None
+    """The packages it needs besides the suite's own (environments.py); its lives then run in that interpreter."""
+    persistence: ClassVar[Mapping[str, str]] = {}
+    """Functions of its framework to be killed before and after, by a short name: `module:Class.method`."""
+    documents: ClassVar[Mapping[str, str]] = {}
+    """What its documentation says that it does not promise, by guarantee, with the address: shown beside a verdict."""
+    unjudged: ClassVar[Mapping[str, str]] = {}
+    """Guarantees that cannot be judged of it, each with the reason."""
+    packages: ClassVar[tuple[str, ...]] = ()
+    """Of the suite's own packages, those that it is made of: their versions are reported."""
+    names_steps: ClassVar[bool] = False
+    """Whether its tools cannot learn the id of their call: then the input names the step (`WorldTool.run_step`)."""
+    races: ClassVar[bool] = False
+    """Whether it saves on threads of its own, so that what a kill leaves can be a matter of chance."""
+    parallel: ClassVar[bool] = False
+    """Whether it runs the calls of one turn on threads of their own, so that their order is a matter of chance."""
+    slow: ClassVar[bool] = False
+    """Whether a life takes seconds: the matrix then runs fewer scripts, and each once."""
+    life_timeout_s: ClassVar[float] = 10.0
+    """What a life may take, by the wall clock."""
     warm_ups: ClassVar[int] = 0
     """How many lives may run in the server before it forks: only for a harness that keeps nothing between runs."""
     settles_exactly: ClassVar[bool] = False
@@ -142,10 +164,16 @@ class Subject(ABC):
 
 
 def load_subject(spec: str) -> Subject:
-    """The subject `package.module:Class` or `path/to/file.py:Class`. Raises `SubjectError`."""
-    where, _, name = spec.rpartition(":")
+    """The subject `package.module:Class`, `path/to/file.py:Class`, or one of `SUBJECTS` by name. Raises `SubjectError`.
+
+    It is not said whether the packages that it needs are there.
+    """
+    where, _, name = SUBJECTS.get(spec, spec).rpartition(":")
     if not where or not name:
-        raise SubjectError(f"subject {spec!r} is not of the form path/to/file.py:Class or package.module:Class")
+        raise SubjectError(
+            f"subject {spec!r} is not of the form path/to/file.py:Class or package.module:Class, and none of those "
+            f"that come with the suite (python -m crashtests subjects lists them)"
+        )
     try:
         module = _import_file(where) if where.endswith(".py") else importlib.import_module(where)
         subject = getattr(module, name)()

@@ -69,7 +69,7 @@ def test_replay_of_an_overrun(capsys: pytest.CaptureFixture[str]) -> None:
     assert "schedule  v1 json marks [pay] end\n" in said.out
     assert said.err == (
         "crashtests: life 1 never passed after-effect:2, so it was not killed; what happened is 'v1 json marks [pay] "
-        "end'. It passed: model-asked, model-answered, before-effect, after-effect\n"
+        "end'. It passed: model-asked, model-answered, before-effect, after-effect, tool-returned\n"
     )
 
 

@@ -79,10 +79,17 @@ def test_what_holds() -> None:
 
 
 def test_at_most_once_for_one_id() -> None:
-    """An effect that happened again under the same id."""
+    """An effect that happened again under the same id; a result that is no error tells nobody of it."""
     found = broken(resumed(ran(), RECORDED, end=whole("paid")), subject=Loose())
 
-    assert {"AT-MOST-ONCE": [f"the effect of pay (step 1-1) happened 2 times: life 1 as {ID}, life 2 as {ID}"]} == found
+    assert {
+        "AT-MOST-ONCE": [f"the effect of pay (step 1-1) happened 2 times: life 1 as {ID}, life 2 as {ID}"],
+        "TOLD": [f"{ID} took effect 2 times, and neither model nor caller was ever told that it was more than once"],
+    } == found
+    told = {**ending(), "told": f"{ID} was run again"}
+    assert "TOLD" not in broken(
+        evidence(LINE, KILLED, life(ran(), [ask(2, USER, turn(), result("paid", ID)), answer(), told])), subject=Loose()
+    )
 
 
 def test_at_most_once_for_one_step() -> None:

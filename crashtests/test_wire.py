@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
+import anthropic
 import pytest
 
 from crashtests.campaign import Campaign
 from crashtests.execute import executor
 from crashtests.failure import broken, reported
 from crashtests.schedule import Schedule, parse
+from crashtests.scripted import ScriptedModel
+from crashtests.wire import serving
+from crashtests.world import LogReader, World
 
 WIRE = "crashtests.subjects.wire:Wire"
 
@@ -56,3 +62,23 @@ def test_wire_sends_what_the_function_gets(wire: Campaign, campaign: Campaign) -
     ]
 
     assert requests[0] == requests[1]
+
+
+def test_streaming(tmp_path: Path) -> None:
+    """What the served API streams is, read by the SDK, what the scripted model answered."""
+    script: Schedule = parse("v1 json marks [thinking text read pay] end")
+    model = ScriptedModel(script, World(tmp_path / "world.log", 1, lambda label: None), strict=True)
+    tools = [{"name": name, "description": name, "input_schema": {"type": "object"}} for name in ("read", "pay")]
+    request: Any = {"model": "m", "max_tokens": 1000, "messages": [{"role": "user", "content": "Go."}], "tools": tools}
+
+    with (
+        serving(model) as address,
+        anthropic.Anthropic(api_key="none", base_url=address, max_retries=0) as client,
+        client.messages.stream(**request) as stream,
+    ):
+        streamed = stream.get_final_message()
+
+    (said,) = (event["content"] for event in LogReader(tmp_path / "world.log").read() if event["event"] == "answer")
+    assert [block["type"] for block in said] == [block.type for block in streamed.content]
+    assert said[2:] == [block.to_dict() for block in streamed.content[2:]]
+    assert "tool_use" == streamed.stop_reason

@@ -16,7 +16,7 @@ def render(evidence: Evidence, violations: Sequence[Violation]) -> str:
     """The whole report of one schedule, with what it breaks."""
     lines = [f"schedule  {evidence.schedule}"]
     for life in evidence.lives:
-        lines += _life(life)
+        lines += life_lines(life)
     lines += list(_broken(violations)) or ["          every guarantee holds"]
     return "\n".join(lines)
 
@@ -33,7 +33,8 @@ def replay_command(evidence: Evidence, subject: str | None = None) -> str:
     return f"pytest crashtests {f'--subject {subject} ' if subject else ''}--replay '{evidence.schedule}'"
 
 
-def _life(life: LifeEvidence) -> Iterator[str]:
+def life_lines(life: LifeEvidence) -> Iterator[str]:
+    """What happened in one life, a line for each thing that did."""
     hindered = f", hindered: {life.hindered_by}" if life.hindered_by else ""
     yield f"life {life.number}    {'resumes' if life.resume else 'starts'}{hindered}"
     for event in life.events:
@@ -64,6 +65,8 @@ def _event(event: Event) -> str | None:
     if name == "ending":
         return f"ends: {event['status']}{' - ' + event['reason'] if event['reason'] else ''}"
     says = {
+        "held": "waits at {label}",
+        "released": "goes on",
         "begin": "{id} {tool}: entered",
         "effect": "{id}: EFFECT",
         "end": "{id}: raises" if event.get("raised") else "{id}: returns",

@@ -1,22 +1,30 @@
 """The scripted model as a Messages API, for harnesses that speak HTTP: a client object, or a server on loopback.
 
-Both answer as the API does: a JSON body, or the error envelope with its status. Neither streams. `client` imports the
-SDK, which takes over a second: a subject does that in its `prepare`, once, before the first life.
+Both answer as the API does: a JSON body, or the error envelope with its status. The server also streams, if it is asked
+to. `client` imports the SDK, which takes over a second: a subject does that in its `prepare`, once, before the first
+life.
 """
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Protocol
 
-from crashtests.scripted import ApiRefused, ScriptedModel
+from crashtests.scripted import ApiRefused
 
 
-def client(scripted: ScriptedModel) -> Any:
+class Asked(Protocol):
+    """Whatever answers a request as the scripted model does, or by asking it."""
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The response body. Raises `ApiRefused`."""
+
+
+def client(scripted: Asked) -> Any:
     """An `anthropic.Anthropic` whose network is the scripted model, in this process. It does not retry."""
     import anthropic
     import httpx2
@@ -34,15 +42,17 @@ def client(scripted: ScriptedModel) -> Any:
 
 
 @contextmanager
-def serving(scripted: ScriptedModel) -> Iterator[str]:
+def serving(scripted: Asked) -> Iterator[str]:
     """The address of a Messages API on loopback, for `ANTHROPIC_BASE_URL`: reaches a harness in any language."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            status, body = _answer(scripted, self.rfile.read(int(self.headers["content-length"])))
-            data = json.dumps(body).encode()
+            content = self.rfile.read(int(self.headers["content-length"]))
+            status, body = _answer(scripted, content)
+            streams = status == 200 and json.loads(content).get("stream")
+            data = b"".join(map(_sent, events(body))) if streams else json.dumps(body).encode()
             self.send_response(status)
-            self.send_header("content-type", "application/json")
+            self.send_header("content-type", "text/event-stream" if streams else "application/json")
             self.send_header("content-length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)
@@ -56,8 +66,36 @@ def serving(scripted: ScriptedModel) -> Iterator[str]:
         server.shutdown()
 
 
-def _answer(scripted: ScriptedModel, content: bytes) -> tuple[int, dict[str, Any]]:
+def _answer(scripted: Asked, content: bytes) -> tuple[int, dict[str, Any]]:
     try:
         return 200, scripted.ask(json.loads(content))
     except ApiRefused as refused:
         return refused.status, dict(refused.body)
+
+
+def events(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The events in which the API streams a response: each block in one piece."""
+    empty: dict[str, Any] = {"content": [], "stop_reason": None, "stop_sequence": None}
+    yield {"type": "message_start", "message": {**response, **empty}}
+    for index, block in enumerate(response["content"]):
+        begun, delta = _in_parts(block)
+        yield {"type": "content_block_start", "index": index, "content_block": begun}
+        if delta is not None:
+            yield {"type": "content_block_delta", "index": index, "delta": delta}
+        yield {"type": "content_block_stop", "index": index}
+    stop = {"stop_reason": response["stop_reason"], "stop_sequence": None}
+    yield {"type": "message_delta", "delta": stop, "usage": {"output_tokens": response["usage"]["output_tokens"]}}
+    yield {"type": "message_stop"}
+
+
+def _in_parts(block: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """A block as it begins, and what is then added to it; None for a block that comes whole."""
+    if block["type"] == "tool_use":
+        return block | {"input": {}}, {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
+    if block["type"] == "text":
+        return block | {"text": ""}, {"type": "text_delta", "text": block["text"]}
+    return block, None
+
+
+def _sent(event: dict[str, Any]) -> bytes:
+    return f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()

@@ -12,6 +12,7 @@ known however the process ended. Each line is a JSON object with the pid and the
     power    power was lost, at the last crash point passed: `lost` (what the disk no longer holds),
              `others` (the losses that would have left yet another state)
     at       crash points were passed: `labels`, since the event before
+    held     this life waits at a crash point: `label`; and `released`, it goes on (rivals.py)
     ending   the harness said how this life ended: `status`, `reason`
 
 This module runs in the lives. It knows the kinds of tools (kinds.py), not the harness.
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import json
 import os
+from _thread import RLock  # not from `threading`, which does work of its own at every fork
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +40,10 @@ WORLD_POINTS = {
     BEFORE_EFFECT: "a tool was entered, nothing has happened yet",
     AFTER_EFFECT: "its effect has happened, it has not returned yet",
 }
+
+# One more for subjects that have none of their own behind a tool.
+TOOL_RETURNED = "tool-returned"
+RETURN_POINTS = {TOOL_RETURNED: "it has returned, or raised, and the harness has not seen what"}
 
 
 class LogReader:
@@ -70,10 +76,20 @@ def step_of(tool_use_id: str) -> str:
 class World:
     """The log and the tools of one life.
 
-    `point` is called at each of the world's crash points. `tools_end`: tools that end the process do so.
+    `point` is called at each of the world's crash points, `return_point` at the one behind a tool. `tools_end`: tools
+    that end the process do so.
     """
 
-    def __init__(self, path: Path, life: int, point: Callable[[str], None], *, tools_end: bool = True) -> None:
+    def __init__(
+        self,
+        path: Path,
+        life: int,
+        point: Callable[[str], None],
+        *,
+        return_point: Callable[[str], None] = lambda label: None,
+        tools_end: bool = True,
+    ) -> None:
+        self._lock = RLock()  # a harness may run tools on threads of its own
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._past = LogReader(path).read()
         self._present: list[Event] = []
@@ -81,6 +97,7 @@ class World:
         self._life = life
         self._pid = os.getpid()
         self._point = point
+        self._return_point = return_point
         self._tools_end = tools_end
         self.ended_by_tool = False
         """Whether a tool of this life has raised what ends a process."""
@@ -91,18 +108,21 @@ class World:
         return sum(event["event"] == "ask" for event in self._past)
 
     def log(self, event: str, **fields: Any) -> None:
-        self.flush()
-        self._present.append(self._append(event, fields))
+        with self._lock:
+            self.flush()
+            self._present.append(self._append(event, fields))
 
     def passed(self, label: str) -> None:
         """A crash point was passed. Written with the next event; `flush` before a planned death."""
-        self._passed.append(label)
+        with self._lock:
+            self._passed.append(label)
 
     def flush(self) -> None:
         """Write what was passed and is not yet in the log."""
-        if self._passed:
-            self._append("at", {"labels": self._passed})
-            self._passed = []
+        with self._lock:
+            if self._passed:
+                self._append("at", {"labels": self._passed})
+                self._passed = []
 
     def _append(self, event: str, fields: dict[str, Any]) -> Event:
         line = {"life": self._life, "pid": self._pid, "event": event, **fields}
@@ -113,6 +133,11 @@ class World:
         """Everything that has happened so far but the crash points of this life."""
         yield from self._past
         yield from self._present
+
+    def latest(self, step: str) -> str:
+        """The id of the call that the model made last for this step."""
+        calls: list[str] = [call for event in self.known() if event["event"] == "answer" for call, _ in event["calls"]]
+        return [call for call in calls if step_of(call) == step][-1]
 
     def past(self, event: str, tool_use_id: str) -> Iterator[Event]:
         """Events of a call in the lives before this one."""
@@ -136,6 +161,7 @@ class World:
         if kind.raises == "after":
             self._raise(kind, tool_use_id)
         self.log("end", id=tool_use_id, raised=False)
+        self._return_point(TOOL_RETURNED)
         return kind.output
 
     def verify(self, kind: ToolKind, tool_use_id: str) -> Literal["done", "not_done", "cannot_tell"]:
@@ -151,6 +177,7 @@ class World:
 
     def _raise(self, kind: ToolKind, tool_use_id: str) -> None:
         self.log("end", id=tool_use_id, raised=True)
+        self._return_point(TOOL_RETURNED)
         raise ValueError(failure_text(kind))
 
     def _end_process(self, how: str) -> None:
@@ -175,6 +202,10 @@ class WorldTool:
 
     def run(self, tool_use_id: str) -> Any:
         return self.world.run(self.kind, tool_use_id)
+
+    def run_step(self, step: str) -> Any:
+        """`run` for a tool that knows the step of its call from its input, and cannot learn the id."""
+        return self.world.run(self.kind, self.world.latest(step))
 
 
 def failure_text(kind: ToolKind) -> str:

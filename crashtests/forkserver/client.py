@@ -46,6 +46,8 @@ _GRACE_S = 30.0
 _CLOSE_TIMEOUT_S = 10.0
 _EXIT_TIMEOUT_S = 5.0
 _LOG_BYTES_MAX = 4096
+# What a target may import of ours.
+_PACKAGES = ("crashtests", "harness")
 # Names that would make a life behave differently inside a test run than outside (without buffers a kill loses
 # nothing), or reach a real API.
 _UNWANTED = ("PYTEST_", "ANTHROPIC_", "COV", "CRASH_AFTER", "PYTHONUNBUFFERED")
@@ -210,11 +212,23 @@ class ForkServer:
                 stdout=self._log,
                 stderr=self._log,
                 pass_fds=handed_down,
-                env=_environment(env),
+                env=_environment(env, self._packages(python)),
                 start_new_session=True,  # Ctrl-C is for the client alone: the server then sees it go
             )
         except OSError as error:
             raise ForkServerError(self.target, f"cannot start python={python!r}: {error}") from error
+
+    def _packages(self, python: str) -> Path:
+        """The directory that a server finds our packages in: for another interpreter, one with nothing else in it."""
+        installed = Path(__file__).resolve().parent.parent.parent
+        if python == sys.executable:
+            return installed
+        # Where ours are installed there may be others, which would come before its own.
+        alone = self.root / "packages"
+        alone.mkdir()
+        for package in _PACKAGES:
+            (alone / package).symlink_to(installed / package)
+        return alone
 
     def _ask(self, message: bytes, patience_s: float, doing: str) -> dict[str, Any]:
         if self._problem is not None:
@@ -291,11 +305,11 @@ def _absolute(target: str) -> str:
     return f"{os.path.abspath(place)}:{function}" if place.endswith(".py") else target
 
 
-def _environment(added: Mapping[str, str] | None) -> dict[str, str]:
+def _environment(added: Mapping[str, str] | None, packages: Path) -> dict[str, str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_UNWANTED)}
     environment["PYTHONHASHSEED"] = "0"
     environment.update(added or {})
-    path = [str(Path(__file__).resolve().parent.parent.parent), environment.get("PYTHONPATH", "")]
+    path = [str(packages), environment.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
     return environment
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from crashtests.schedule import HINDRANCES, Kill, Schedule
 from crashtests.scripted import ApiRefused, ScriptedModel
@@ -25,8 +25,8 @@ class Harness(Subject):
 
     name = "harness"
     strict = True
-    stores = ("json", "sqlite")
-    protocols = (True, False)
+    stores: ClassVar[tuple[str, ...]] = ("json", "sqlite")
+    protocols: ClassVar[tuple[bool, ...]] = (True, False)
     settles_exactly = True
     limits_turns = True
     hindrances = frozenset(HINDRANCES)
@@ -132,6 +132,35 @@ class Harness(Subject):
             else:
                 files.append((path.name, b""))
         return repr((files, loaded)).replace(run_id, "") if run_id else repr(files)
+
+
+class Json(Harness):
+    """The default configuration alone."""
+
+    name = "ours, json"
+    stores = ("json",)
+    protocols = (True,)
+
+
+class JsonWithoutMarks(Json):
+    """Without started marks: whatever was pending may have begun."""
+
+    name = "ours, json, no marks"
+    protocols = (False,)
+
+
+class Sqlite(Json):
+    """The store for long tasks."""
+
+    name = "ours, sqlite"
+    stores = ("sqlite",)
+
+
+class SqliteWithoutMarks(Sqlite):
+    """The store for long tasks, without started marks."""
+
+    name = "ours, sqlite, no marks"
+    protocols = (False,)
 
 
 def _read(state_dir: Path) -> Any:
