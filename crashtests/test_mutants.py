@@ -63,7 +63,7 @@ def test_who_notices() -> None:
     assert ["campaign", "campaign", "campaign", "tests"] == [verdict.by for verdict in verdicts]
     says = [
         "v1 json marks [mail] end",
-        " > before-effect:1')",
+        " > started.renamed:1')",
         "gate: json after-verify was never passed",
         "FAILED",
     ]

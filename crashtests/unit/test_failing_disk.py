@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import sqlite3
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from crashtests.unit.failing_disk import BIG, FailingDisk, Run
 from crashtests.unit.scenes import STORES
 from crashtests.unit.world import World
-from harness import JsonStore, Result, SqliteStore, StopError, Store, durable
+from harness import JsonStore, Result, SqliteStore, StopError, Store, WriteFailed, durable
 
 
 @pytest.fixture(autouse=True)
@@ -143,3 +145,29 @@ def test_a_database_that_is_full(fast_path: Path) -> None:
         run.check()
 
     assert {"could not write 'save-a'", "could not write 'save-b'", "the outcome of act"} <= ends
+
+
+@pytest.mark.parametrize("lives", [0, 1], ids=["start", "resume"])
+def test_a_database_that_cannot_be_opened(lives: int, fast_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start or a resume that cannot open its database says so, asks nothing, and the next one goes on."""
+    _, run = next(runs_on(fast_path, SqliteStore))
+    real = sqlite3.connect
+
+    def connect(database: object, **options: Any) -> sqlite3.Connection:
+        if database == run.store.checkpoint_path:
+            raise sqlite3.OperationalError("unable to open database file")
+        connection: sqlite3.Connection = real(str(database), **options)
+        return connection
+
+    if lives:
+        FullDatabase.pages_max = 1
+        Run(FullDatabase(run.store.directory), run.world).life()
+    asked = run.world.of("ask")
+    with monkeypatch.context() as patched:
+        patched.setattr(sqlite3, "connect", connect)
+        ended = run.life()
+
+    assert isinstance(ended, WriteFailed)
+    assert "could not write 'open'" in str(ended)
+    assert asked == run.world.of("ask")
+    run.check()

@@ -162,6 +162,26 @@ def test_runs_set_aside_are_numbered(store: Store) -> None:
     assert [store.directory / "set-aside-10", store.directory / "set-aside-11"] == asides
 
 
+def test_a_name_without_a_number_counts_for_nothing(store: Store) -> None:
+    """Beside a directory that only looks like one of ours, the first run that is set aside is number 1."""
+    states.sample(store)
+    (store.directory / "set-aside-old").mkdir()
+
+    with store.owned(create=False):
+        assert store.directory / "set-aside-1" == store.start(states.begun("run-2"))
+
+
+def test_what_cannot_be_examined_is_refused(store: Store) -> None:
+    """A link to itself is neither there nor not there, and a start that took it for either would be a guess."""
+    store.directory.mkdir()
+    store.checkpoint_path.symlink_to(store.checkpoint_path)
+
+    refused = pytest.raises(StateRefused, match="cannot be examined")
+    with states.nothing_changes(store.directory), store.owned(create=True), refused as caught:
+        store.start(states.begun())
+    assert str(store.checkpoint_path) in str(caught.value)
+
+
 def test_a_fresh_start_killed_before_its_moves(store: Store) -> None:
     """It has made a directory for the earlier run, no more: that run is still the one to resume, or to set aside."""
     states.sample(store)

@@ -17,7 +17,7 @@ from crashtests.unit import states
 from crashtests.unit.bodies import call, result
 from crashtests.unit.scenes import STORES
 from crashtests.unit.states import as_json
-from harness import JsonStore, SqliteStore, StateForeign, Store, WriteFailed, ledger
+from harness import JsonStore, SqliteStore, StateForeign, Store, WriteFailed, json_store, ledger
 from harness.ledger import BadLedger, Ledger, Settled
 from harness.outcome import Outcome
 from harness.store import STORE_FILES
@@ -215,3 +215,22 @@ def test_a_store_that_was_not_opened_writes_nothing(fast_path: Path) -> None:
     """A save before load or start is an error that says so."""
     with pytest.raises(WriteFailed, match="load or start first"):
         SqliteStore(fast_path).save(states.begun(), "save-a")
+
+
+def test_json_makes_the_text_of_a_value_once(fast_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has been saved before is written again, but its text is not made again: that is most of a save's cost."""
+    made: list[object] = []
+
+    def indented(value: object) -> str:
+        made.append(value)
+        return json.dumps(value)
+
+    monkeypatch.setattr(json_store, "_indented", indented)
+    store = JsonStore(fast_path / "state")
+    with store.owned(create=True):
+        scene, _ = states.save_sample(store)
+        made.clear()
+        store.save(scene, "save-a")
+
+    assert [] == [value for value in made if value in scene.messages]
+    assert scene.head()["pending"] in made  # made anew for each save, so it is another value
