@@ -55,8 +55,7 @@ BOUNDS = {
 }
 
 # What the scripts of a bound do not reach: a run over an earlier one, a response that is cut, a paused turn, a refusal,
-# a limit, a tool that the model makes up, a verify that is of no help or finds a failure, tools that raise or end their
-# process, odd outputs, and blocks that are none of a harness's business.
+# a tool that the model makes up, and a verify that is of no help or finds a failure.
 CORNERS = (
     Schedule((Turn(("pay",)),), over=True),
     Schedule((Turn(("pay",), ("!max_tokens",)),)),
@@ -64,21 +63,27 @@ CORNERS = (
     Schedule((Turn(("read",)), Turn(("pay",), ("!max_tokens",))), kills=(Kill(AFTER_EFFECT),)),
     Schedule((Turn((), ("pause",)), Turn(("pay",)))),
     Schedule((Turn(("pay",)),), end="refusal"),
-    Schedule((Turn(("pay",)),), end="limit"),
     Schedule((Turn(("ghost",)),)),
     Schedule((Turn(("guess",)),)),
     Schedule((Turn(("blind",)),)),
     Schedule((Turn(("lapse",)),)),
+)
+
+# What need not be killed everywhere: each way in which a turn may have to be asked for again, tools that raise or end
+# their process, a limit of turns, blocks that are none of a harness's business, and odd outputs, also recorded ones.
+_ONCE = (
+    *(Schedule((Turn(("pay",), (word,)),)) for word in FIRST_ASKS),
     Schedule((Turn(("deny", "bounce")),)),
     Schedule((Turn(("quit",)),)),
     Schedule((Turn(("stop",)),)),
+    Schedule((Turn(("pay",)),), end="limit"),
+    Schedule((Turn(("pay",)),), end="limit", kills=(Kill(AFTER_EFFECT),)),
+    Schedule((Turn(("read",), BLOCKS),), kills=(Kill(AFTER_EFFECT),)),
     Schedule((Turn(("empty", "zero", "dict", "big")),)),
     Schedule((Turn(("none", "bytes", "nan", "surrogate")),)),
-    Schedule((Turn(("read",), BLOCKS),)),
+    Schedule((Turn(("empty", "zero", "dict", "big")),), kills=(Kill(AFTER_EFFECT, 4),)),
+    Schedule((Turn(("big", "nan", "surrogate", "bytes")),), kills=(Kill(AFTER_EFFECT, 4),)),
 )
-
-# What is seen without a kill: each way in which a turn may have to be asked for again.
-_UNKILLED = tuple(Schedule((Turn(("pay",), (word,)),)) for word in FIRST_ASKS)
 
 # Scripts that are killed at each of the subject's `moments`, and then, on the first of its stores, at every crash point
 # of the resume.
@@ -127,8 +132,14 @@ def tasks(subject: Subject, profile: str) -> list[Task]:
         if subject.takes(script):
             kills[replace(next(_options(script, subject)), kills=(moment,))] = 1
     kills.update(dict.fromkeys(_hindered(subject), 0))
-    kills.update({base: kills.get(base, 0) for base in _UNKILLED if subject.takes(base)})
+    kills.update({base: kills.get(base, 0) for base in _once(subject)})
     return list(_tasks(kills))
+
+
+def _once(subject: Subject) -> Iterator[Schedule]:
+    for place, script in enumerate(script for script in _ONCE if subject.takes(script)):
+        options = list(_options(script, subject))
+        yield options[place % len(options)]
 
 
 def _hindered(subject: Subject) -> Iterator[Schedule]:
@@ -148,7 +159,7 @@ def _tasks(kills: Mapping[Schedule, int]) -> Iterator[Task]:
         # A run with a limit is another from the beginning: the limit is saved with it.
         alike = not base.kills and base.turns_max is None
         yield Task(base, kills[base], max(shared) + 1 if shared and kills[base] == 1 and alike else 0)
-        if alike:
+        if alike and kills[base]:
             swept.update(starts)
 
 
