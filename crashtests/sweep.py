@@ -44,8 +44,8 @@ class Bound:
 BOUNDS = {
     "default": (
         Bound(1, 1, 1),
-        Bound(1, 2, 1, pairs=(3, 2, 1, 0)),
-        Bound(2, 1, 1, pairs=(3, 2, 1, 0)),
+        Bound(1, 2, 1, pairs=(3, 2, 3, 2, 1, 2, 3, 0)),
+        Bound(2, 1, 1, pairs=(3, 2, 3, 2, 1, 2, 3, 0)),
         # A second kill for each kill is dear, and sqlite has the fewest crash points; for json there is `_MOMENTS`.
         Bound(1, 1, 2, pairs=(-1, -1, -2, -2)),
     ),

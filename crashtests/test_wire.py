@@ -64,6 +64,7 @@ def test_wire_sends_what_the_function_gets(wire: Campaign, campaign: Campaign) -
     assert requests[0] == requests[1]
 
 
+@pytest.mark.slow  # it imports an SDK and starts a server
 def test_streaming(tmp_path: Path) -> None:
     """What the served API streams is, read by the SDK, what the scripted model answered."""
     script: Schedule = parse("v1 json marks [thinking text read pay] end")
