@@ -114,7 +114,7 @@ def test_a_point_that_is_skipped(naive: Executor, skipped: int) -> None:
         return naive.execute(schedule, kill_at=k + (k >= skipped))
 
     with pytest.raises(
-        AssertionError, match=r"5 kills after the first 0 crash points, but a life that is left alone passes 6"
+        AssertionError, match=r"6 kills after the first 0 crash points, but a life that is left alone passes 7"
     ):
         list(sweep(Task(base, 1), execute))
 
