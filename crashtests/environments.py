@@ -12,6 +12,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,10 +78,13 @@ def python_of(name: str | None) -> str:
 
 def versions(name: str | None, python: str) -> dict[str, str]:
     """The installed version of each package of an environment, as its interpreter says; empty if one is missing."""
-    if name is None:
-        return {}
+    return {} if name is None else installed(ENVIRONMENTS[name].packages, python)
+
+
+def installed(packages: Sequence[str], python: str) -> dict[str, str]:
+    """The version of each package in an interpreter; empty if one is missing."""
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    asked = [python, "-c", _ASK, *ENVIRONMENTS[name].packages]
+    asked = [python, "-c", _ASK, *packages]
     answer = subprocess.run(asked, capture_output=True, text=True, env=environment, check=False)
     found: dict[str, str] = json.loads(answer.stdout) if answer.returncode == 0 else {}
     return found

@@ -104,7 +104,7 @@ class Subject(ABC):
     unjudged: ClassVar[Mapping[str, str]] = {}
     """Guarantees that cannot be judged of it, each with the reason."""
     packages: ClassVar[tuple[str, ...]] = ()
-    """Of the suite's own packages, those that it is made of: their versions are reported."""
+    """The packages that it is made of, whose versions are reported; none: all that its environment names."""
     names_steps: ClassVar[bool] = False
     """Whether its tools cannot learn the id of their call: then the input names the step (`WorldTool.run_step`)."""
     races: ClassVar[bool] = False

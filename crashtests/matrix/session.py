@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import importlib.metadata
 import json
 import multiprocessing
 import os
@@ -16,7 +15,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from crashtests.environments import NotInstalled, python_of, versions
+from crashtests.environments import NotInstalled, installed, python_of, versions
 from crashtests.execute import SubjectFault, executor
 from crashtests.forkserver.client import ForkServerError
 from crashtests.matrix import judge, plan, verdicts
@@ -109,8 +108,8 @@ def run_subject(name: str, out: Path, share_s: float, until: float) -> dict[str,
     """
     subject = load_subject(name)
     path = out / "evidence" / f"{re.sub(r'[^A-Za-z0-9_-]+', '-', name)}.jsonl"
-    found = versions(subject.environment, python_of(subject.environment))
-    found |= {package: importlib.metadata.version(package) for package in subject.packages}
+    python = python_of(subject.environment)
+    found = installed(subject.packages, python) if subject.packages else versions(subject.environment, python)
     problem, left_out, lives, cost = "", 0, 0, {"warm": 0.0, "cold": 0.0}
     with path.open("w") as file:
         file.write(json.dumps({"subject": name, "title": subject.name, "versions": found, "hash_seed": 0}) + "\n")

@@ -43,8 +43,14 @@ class ClaudeAgent(Subject):
         sessions = list(life.state_dir.glob("config/projects/*/*.jsonl"))
         if life.resume and not sessions:
             return Ending("missing", "there is no session")
+        finished = life.state_dir / "finished"  # a caller who was told of the end asks no more
+        if finished.exists():
+            return Ending("done")
         with serving(_Plain(life)) as address:
-            return asyncio.run(_live(life, address))
+            ending = asyncio.run(_live(life, address))
+        if ending.status == "done":
+            finished.touch()
+        return ending
 
 
 async def _live(life: Life, address: str) -> Ending:

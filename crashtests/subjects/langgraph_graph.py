@@ -23,6 +23,7 @@ class Graph(Subject):
 
     name = "LangGraph, StateGraph, durability=async"
     environment = "langgraph"
+    packages: ClassVar[tuple[str, ...]] = ("langgraph", "langgraph-checkpoint-sqlite")
     life_timeout_s = 30.0
     understands = frozenset({"read", "put", "pay", "text"})
     races = True

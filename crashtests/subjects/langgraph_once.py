@@ -19,6 +19,7 @@ class Recipe(Sync):
     """The graph with a ledger beside its checkpoints."""
 
     name = "LangGraph, best recipe: sync, agent-once, handle_tool_errors"
+    packages = (*Sync.packages, "agent-once")
     documents: ClassVar = {}
     persistence: ClassVar = Sync.persistence | {
         "claim": "once.store:SQLiteStore.claim",

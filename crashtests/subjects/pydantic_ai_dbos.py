@@ -18,6 +18,7 @@ class Durable(Steps):
 
     name = "pydantic-ai on DBOS, tools as steps"
     environment = "pydantic-ai"
+    packages = ("pydantic-ai-slim", "dbos")
 
     def prepare(self) -> None:
         super().prepare()

@@ -47,6 +47,15 @@ def test_exit_statuses() -> None:
     assert {cli.DONE, cli.USAGE, cli.STOPPED, cli.REFUSED, cli.CTRL_C, cli.TERMINATED, 137} == {int(n) for n in numbers}
 
 
+def test_the_matrix() -> None:
+    """The README's matrix is the first table of the page that a matrix has written, with its date."""
+    page = (TOP / "crashtests" / "subjects" / "MATRIX.md").read_text(encoding="utf-8")
+    table = page[page.index("| subject | versions |") :].split("\n\n", 1)[0]
+
+    assert f"<!-- matrix -->\n{table}\n\n" in README
+    assert page.split("\n\n", 2)[1].split(";", 1)[0] in README
+
+
 def test_options() -> None:
     """Every option of the campaign has its row."""
     named = re.findall(r"--[a-z-]+", " ".join(first_column(CAMPAIGN, "| option | meaning |\n")))
