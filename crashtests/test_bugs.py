@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ from crashtests.schedule import parse
 from crashtests.sweep import sweep
 
 TENTHS = 10
+# No family so small that one lucky schedule finds it all.
+PER_FAMILY, IN_ALL = 4, 60
 POWER_LOSS = "power loss"
 
 # The seven ways in which recovery breaks first are slow tests; all the others together are a matter of many minutes.
@@ -49,6 +52,8 @@ def test_every_row_is_whole() -> None:
     assert set() == {bug.guarantee for bug in BUGS} - GUARANTEES.keys()
     assert [] == [bug.name for bug in BUGS if bug.smallest != str(parse(bug.smallest))]
     assert [] == [bug.name for bug in BUGS if not bug.why.endswith(".")]
+    assert {} == {family: n for family, n in Counter(bug.family for bug in BUGS).items() if n < PER_FAMILY}
+    assert len(BUGS) >= IN_ALL
 
 
 def test_a_tenth(request: pytest.FixtureRequest) -> None:
