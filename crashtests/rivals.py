@@ -93,6 +93,7 @@ class _Stage:
             "log": "world.log",
             "accepted": [],
             "kill": None,
+            "watch": False,
             "tools_end": True,
             "cwd": str(self.directory),
         }
@@ -101,9 +102,9 @@ class _Stage:
 
 def _run(stage: _Stage, schedule: Schedule, hold: Kill) -> Rivals:
     (kill,) = schedule.kills
-    if not isinstance(kill, Kill):
-        raise NotThere(f"'{schedule}' does not kill its first life")
-    first = stage.live(stage.server, schedule, 1, kill=[kill.label, kill.n])
+    if not isinstance(kill, Kill) or kill.loss:
+        raise NotThere(f"'{schedule}' does not kill its first life, and that alone")
+    first = stage.live(stage.server, schedule, 1, kill=[kill.label, kill.n, ""])
     if not first.killed:
         raise NotThere(f"the first life never passed {kill}")
     held, release = stage.directory / "held", stage.directory / "release"

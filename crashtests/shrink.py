@@ -153,6 +153,8 @@ def _detours(schedule: Schedule, passes: Passes) -> Iterator[Schedule]:
                 yield replace(schedule, kills=(*schedule.kills[:place], moved, *schedule.kills[place + 1 :]))
     if schedule.store != STORES[0]:
         yield from _renamed(replace(schedule, store=STORES[0]), passes, 0)
+    if schedule.kills:
+        yield replace(schedule, kills=(None, None))  # a run that has ended is resumed as well
     for number, turn in enumerate(schedule.turns):
         for at, call in enumerate(turn.calls):
             for kind in _simpler_kinds(call):

@@ -110,7 +110,7 @@ def test_rivals(capsys: pytest.CaptureFixture[str]) -> None:
     ("line", "hold", "status", "says"),
     [
         ("v1 json marks [pay] end", "before-effect:1", 2, "a schedule with one kill"),
-        ("v1 json marks [pay] end > after-effect:1", "-", 2, "a crash point to hold one at"),
+        ("v1 json marks [pay] end > after-effect:1", "-", 2, "kill '-' is not label:n"),
         ("v1 json marks [pay] end > no-such:1", "before-effect:1", 4, "the first life never passed no-such:1"),
         ("v1 json marks [pay] end > after-effect:1", "no-such:1", 4, "the resume never passed no-such:1"),
     ],

@@ -145,7 +145,7 @@ class Powered(Covered):
 def powered(*losses: list[object]) -> Session:
     """A session that has covered everything else, with a schedule in which power was lost so."""
     whole = session()
-    record = {"part": "power", "kills": [], "losses": losses, "passed": [], "rows": {}, "overruns": 0}
+    record = {"part": "power", "kills": [], "losses": losses, "passed": [], "hindered": [], "rows": {}, "overruns": 0}
     record["exposed"] = [["json", "saved"]]
     whole.tally.merge({"schedules": {"v1 json marks end > saved:1!": record}, "rates": {}})
     return replace(whole, subject=Powered())
