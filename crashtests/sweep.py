@@ -44,8 +44,8 @@ class Bound:
 BOUNDS = {
     "default": (
         Bound(1, 1, 1),
-        Bound(1, 2, 1, pairs=(3, 2, 3, 2, 1, 2, 3, 0)),
-        Bound(2, 1, 1, pairs=(3, 2, 3, 2, 1, 2, 3, 0)),
+        Bound(1, 2, 1, pairs=(3, 2, 3, 2, 1, 2, 3, 2)),
+        Bound(2, 1, 1, pairs=(3, 2, 3, 2, 3, 2, 3, 0)),
         # A second kill for each kill is dear, and sqlite has the fewest crash points; for json there is `_MOMENTS`.
         Bound(1, 1, 2, pairs=(-1, -1, -2, -2)),
     ),
@@ -55,24 +55,25 @@ BOUNDS = {
 }
 
 # What the scripts of a bound do not reach: a run over an earlier one, a response that is cut, a paused turn, a refusal,
-# a tool that the model makes up, and a verify that is of no help or finds a failure.
+# a tool that the model makes up, and a verify that is of no help.
 CORNERS = (
     Schedule((Turn(("pay",)),), over=True),
     Schedule((Turn(("pay",), ("!max_tokens",)),)),
     Schedule((Turn(("pay",), ("!max_tokens",)),), kills=(None,)),
     Schedule((Turn(("read",)), Turn(("pay",), ("!max_tokens",))), kills=(Kill(AFTER_EFFECT),)),
-    Schedule((Turn((), ("pause",)), Turn(("pay",)))),
+    Schedule((Turn((), ("pause",)), Turn(("read",)))),
     Schedule((Turn(("pay",)),), end="refusal"),
     Schedule((Turn(("ghost",)),)),
     Schedule((Turn(("guess",)),)),
-    Schedule((Turn(("blind",)),)),
-    Schedule((Turn(("lapse",)),)),
 )
 
-# What need not be killed everywhere: each way in which a turn may have to be asked for again, tools that raise or end
-# their process, a limit of turns, blocks that are none of a harness's business, and odd outputs, also recorded ones.
+# What need not be killed everywhere: each way in which a turn may have to be asked for again, a verify that raises or
+# finds a failure, tools that raise or end their process, a limit of turns, blocks that are none of a harness's
+# business, and odd outputs, also recorded ones.
 _ONCE = (
     *(Schedule((Turn(("pay",), (word,)),)) for word in FIRST_ASKS),
+    Schedule((Turn(("blind",)),), kills=(Kill(AFTER_EFFECT),)),
+    Schedule((Turn(("lapse",)),), kills=(Kill(AFTER_EFFECT),)),
     Schedule((Turn(("deny", "bounce")),)),
     Schedule((Turn(("quit",)),)),
     Schedule((Turn(("stop",)),)),
