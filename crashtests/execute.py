@@ -250,7 +250,7 @@ class Executor:
         hindrance = planned if isinstance(planned, Hindrance) and run.resume and run.scene is not None else None
         with self._hindered(state, hindrance) if hindrance else nullcontext():
             files = _files(state) if run.resume and (run.scene is None or hindrance) else None
-            death = self._run_life(run, number, planned if isinstance(planned, Kill) else None)
+            death = self._run_life(run, number, planned if isinstance(planned, Kill) else hindrance)
             changed = None if files is None else files != _files(state)
         before, run.scene = run.scene, self.subject.scene(state)
         events = self._events(run, number, death)
@@ -262,13 +262,15 @@ class Executor:
 
     @contextmanager
     def _hindered(self, state: Path, hindrance: Hindrance) -> Iterator[None]:
-        """What stands in the way of one life, and then the state as it was."""
-        with tempfile.TemporaryDirectory(dir=self.server.root) as kept:
-            shutil.copytree(state, kept, dirs_exist_ok=True)
+        """What stands in the way of one life, which gets a copy of the state, and then the state itself again."""
+        with tempfile.TemporaryDirectory(dir=self.server.root) as aside:
+            # The very files, not others of the same content: it may not be durable yet what is in them.
+            kept = state.rename(Path(aside) / state.name)
+            shutil.copytree(kept, state)
             with self.subject.hinder(hindrance.how, state):
                 yield
             shutil.rmtree(state)
-            shutil.copytree(kept, state)
+            kept.rename(state)
 
     def _events(self, run: _Run, number: int, death: Death) -> list[Event]:
         """What the world logged in a life that has written only where it may."""
@@ -281,8 +283,9 @@ class Executor:
             problem = f"wrote into the world's log ({error})"
             raise SubjectFault(self.subject.name, run.schedule, number, problem, death.output) from error
 
-    def _run_life(self, run: _Run, number: int, planned: Kill | None) -> Death:
+    def _run_life(self, run: _Run, number: int, planned: Plan) -> Death:
         self.lives += 1
+        kill = planned if isinstance(planned, Kill) else None
         request = {
             "schedule": str(run.schedule),
             "life": number,
@@ -290,8 +293,8 @@ class Executor:
             "run": str(run.directory),
             "log": "world.log" if number else "earlier.log",
             "accepted": sorted(self._accepted[str(run.schedule.without_kills)]) if run.reuse else [],
-            "kill": [planned.label, planned.n, planned.loss] if planned else None,
-            "watch": run.watched,
+            "kill": [kill.label, kill.n, kill.loss] if kill else None,
+            "watch": run.watched and not isinstance(planned, Hindrance),
             "tools_end": run.tools_end,
             "cwd": str(run.directory),
         }
