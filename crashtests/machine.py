@@ -23,7 +23,7 @@ KILLS_MAX = 3
 STEPS_MAX = 8
 
 SHARDS = 8
-SCHEDULES_PER_SHARD = {"default": 10, "soak": 40, "probe": 4}
+SCHEDULES_PER_SHARD = {"default": 8, "soak": 40, "probe": 4}
 
 
 def shard_seed(session_seed: int, shard: int, rounds: int = 0) -> int:

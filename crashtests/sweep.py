@@ -57,7 +57,7 @@ BOUNDS = {
 # What the scripts of a bound do not reach: a run over an earlier one, a response that is cut, a paused turn, a refusal,
 # a tool that the model makes up, and a verify that is of no help.
 CORNERS = (
-    Schedule((Turn(("pay",)),), over=True),
+    Schedule((Turn(("read",)),), over=True),
     Schedule((Turn(("pay",), ("!max_tokens",)),)),
     Schedule((Turn(("pay",), ("!max_tokens",)),), kills=(None,)),
     Schedule((Turn(("read",)), Turn(("pay",), ("!max_tokens",))), kills=(Kill(AFTER_EFFECT),)),

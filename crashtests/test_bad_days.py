@@ -40,6 +40,9 @@ from crashtests.forkserver.client import ForkServerError
 from crashtests.schedule import parse
 from crashtests.subject import Subject, SubjectError, load_subject
 
+# The suite's own machinery: it changes seldom, and its tests take their time.
+pytestmark = pytest.mark.slow
+
 LINE = "v1 json marks [pay] end"
 LIMIT_S = 0.2
 

@@ -18,6 +18,9 @@ from crashtests.schedule import parse
 from crashtests.subject import SubjectError, load_subject
 from crashtests.subjects import SUBJECTS
 
+# The suite's own machinery: it changes seldom, and its tests take their time.
+pytestmark = pytest.mark.slow
+
 # Two packages that are surely here, and one that is nowhere.
 HERE = Environment("here", ("pytest==9.0.0", "pluggy==1.5.0"))
 NOWHERE = Environment("nowhere", ("no-such-package-of-ours==1.0",))

@@ -14,6 +14,9 @@ from crashtests.powerloss.disk import Disk, torn
 from crashtests.powerloss.trace import Node, Replay
 from crashtests.schedule import LOSSES
 
+# The suite's own machinery: it changes seldom, and its tests take their time.
+pytestmark = pytest.mark.slow
+
 Tree = dict[str, bytes | None]
 
 

@@ -13,6 +13,9 @@ import pytest
 from crashtests.forkserver.client import ForkServer
 from crashtests.powerloss import sqlite_syncs
 
+# The suite's own machinery: it changes seldom, and its tests take their time.
+pytestmark = pytest.mark.slow
+
 WRITES = """
 import json, os, sqlite3, sys
 from pathlib import Path

@@ -17,6 +17,9 @@ from crashtests.unit.scenes import STORES
 from crashtests.unit.world import World
 from harness import JsonStore, Result, SqliteStore, StopError, Store, WriteFailed, durable
 
+# Many runs, each with the failure one call further.
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def plain_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
