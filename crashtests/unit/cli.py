@@ -172,8 +172,11 @@ def write_script(directory: Path, *bodies: Any) -> str:
 
 
 def snapshot(directory: Path) -> dict[str, tuple[int, bytes]]:
-    """Everything below `directory`: a change of a byte, a name or a time of modification shows."""
-    paths = sorted(directory.rglob("*"))
+    """Everything below `directory`: a change of a byte, a name or a time of modification shows.
+
+    But for what Python keeps beside a tools file that it has imported, unless it is told to keep nothing.
+    """
+    paths = sorted(path for path in directory.rglob("*") if "__pycache__" not in path.parts)
     return {str(p): (p.stat().st_mtime_ns, p.read_bytes() if p.is_file() else b"") for p in paths}
 
 
