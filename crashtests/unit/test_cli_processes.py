@@ -49,6 +49,8 @@ def inside_a_tool(directory: Path, *options: str) -> Iterator[subprocess.Popen[s
         stderr=subprocess.PIPE,
         text=True,
         pass_fds=[write_end],
+        # A shell that puts a command into the background has it ignore Ctrl-C, and what that starts as well.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         try:
             os.close(write_end)
