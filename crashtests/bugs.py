@@ -1,16 +1,16 @@
 """Planted bugs: small, plausible edits of the harness. The campaign must find each, and shrink it to its smallest.
 
 They answer "would it have caught my bug?" by name, and stand in `bugs.toml`. An edit is made in memory when the process
-of a life imports the module (planted.py), never on disk. `smallest` is established by enumeration, not by opinion:
-`python -m crashtests smallest`. To add one: add its row, with any schedule that shows it, and let that command say what
-the smallest is.
+of a life imports the module (planted.py), never on disk. `smallest` is the smallest schedule known: what shrinking has
+found or, where it has been established, what going through all of them has: `python -m crashtests smallest`. To add
+one: add its row, with any schedule that shows it, and let that command say what the smallest is.
 """
 
 from __future__ import annotations
 
 import random
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -29,6 +29,9 @@ from crashtests.sweep import sweep, tasks
 
 # More than a session lives. Each bug has to be found long before.
 LIVES_MAX = 6000
+
+# The family of the bugs that killed processes alone do not show.
+POWER_LOSS = "power loss"
 
 _PATH = Path(__file__).with_name("bugs.toml")
 
@@ -58,6 +61,18 @@ def _read() -> tuple[PlantedBug, ...]:
     rows = tomllib.loads(_PATH.read_text(encoding="utf-8"))["bug"]
     edits = [Edit(row.pop("module"), row.pop("before"), row.pop("after")) for row in rows]
     return tuple(PlantedBug(edit=edit, **row) for row, edit in zip(rows, edits, strict=True))
+
+
+class NoSuchBug(ValueError):
+    """There is no planted bug of a name. The message shows the name, and those that there are."""
+
+
+def bugs_named(names: Sequence[str]) -> list[PlantedBug]:
+    """The planted bugs of these names, in their own order; all if none is named. Raises `NoSuchBug`."""
+    known = [bug.name for bug in BUGS]
+    if unknown := [name for name in names if name not in known]:
+        raise NoSuchBug(f"there is no planted bug {unknown[0]!r}; there are: {', '.join(known)}")
+    return [bug for bug in BUGS if bug.name in (names or known)]
 
 
 def find(campaign: Campaign, bug: PlantedBug, seed: int = 0) -> tuple[Schedule, list[Violation]] | None:

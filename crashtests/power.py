@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -22,10 +21,11 @@ from itertools import repeat
 from pathlib import Path
 from statistics import median
 
-from crashtests.bugs import BUGS, LIVES_MAX, PlantedBug, find
+from crashtests.bugs import BUGS, LIVES_MAX, NoSuchBug, PlantedBug, bugs_named, find
 from crashtests.campaign import Campaign
 from crashtests.execute import executor
 from crashtests.failure import broken
+from crashtests.replay import USAGE, complain
 from crashtests.schedule import Schedule, parse
 
 SEEDS = 20
@@ -58,14 +58,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    names = [bug.name for bug in BUGS]
-    if unknown := [name for name in options.names if name not in names]:
-        print(f"crashtests: there is no planted bug {unknown[0]!r}; there are: {', '.join(names)}", file=sys.stderr)
-        return 2
+    try:
+        bugs = bugs_named(options.names)
+    except NoSuchBug as error:
+        return complain(str(error), USAGE)
     if options.seeds < 1 or options.jobs < 1:
-        print("crashtests: --seeds and --jobs must be at least 1", file=sys.stderr)
-        return 2
-    bugs = [bug for bug in BUGS if bug.name in (options.names or names)]
+        return complain("--seeds and --jobs must be at least 1", USAGE)
     searches: dict[str, list[Search]] = {}
     print(_HEAD, flush=True)
     with ProcessPoolExecutor(options.jobs) as pool:
@@ -105,9 +103,10 @@ def _events(schedule: Schedule) -> int:
     return crashes + turns + calls
 
 
+_WIDTH = max(len(bug.name) for bug in BUGS) + 1
 _HEAD = (
-    f"{'':42}{'':15}{'found':>7}{'lives to find':>16}{'seconds':>14}{'smallest':>10}{'lives to shrink':>17}\n"
-    f"{'planted bug':42}{'guarantee':15}{'':7}{'median':>9}{'worst':>7}{'median':>8}{'worst':>6}{'':10}"
+    f"{'':{_WIDTH}}{'':15}{'found':>7}{'lives to find':>16}{'seconds':>14}{'smallest':>10}{'lives to shrink':>17}\n"
+    f"{'planted bug':{_WIDTH}}{'guarantee':15}{'':7}{'median':>9}{'worst':>7}{'median':>8}{'worst':>6}{'':10}"
     f"{'median':>10}{'worst':>7}"
 )
 
@@ -118,7 +117,7 @@ def row(bug: PlantedBug, searches: Sequence[Search]) -> str:
     lives, seconds = _median_and_worst(s.lives for s in searches), _median_and_worst(s.seconds for s in searches)
     to_shrink = _median_and_worst(search.lives_to_shrink for search in found)
     return (
-        f"{bug.name:42}{bug.guarantee:15}{f'{len(found)}/{len(searches)}':>7}{lives[0]:9.0f}{lives[1]:7.0f}"
+        f"{bug.name:{_WIDTH}}{bug.guarantee:15}{f'{len(found)}/{len(searches)}':>7}{lives[0]:9.0f}{lives[1]:7.0f}"
         f"{seconds[0]:8.1f}{seconds[1]:6.1f}{f'{sum(s.smallest for s in found)}/{len(found)}':>10}"
         f"{to_shrink[0]:10.0f}{to_shrink[1]:7.0f}"
     )

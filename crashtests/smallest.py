@@ -14,16 +14,16 @@ Exit status: 0, all are as listed; 1, some are not; 2, there is no bug of that n
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, groupby, product
 
-from crashtests.bugs import BUGS
+from crashtests.bugs import POWER_LOSS, NoSuchBug, bugs_named
 from crashtests.contract import violations
 from crashtests.evidence import Evidence
 from crashtests.execute import Executor, SubjectFault, executor
 from crashtests.kinds import BLOCKS, ENDS, FIRST_ASKS, SWEPT, TOOL_KINDS
+from crashtests.replay import USAGE, complain
 from crashtests.schedule import HINDRANCES, LOSSES, PAUSED, Hindrance, Plan, Schedule, Turn
 from crashtests.shrink import order
 from crashtests.sweep import Task, sweep
@@ -35,21 +35,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    names = [bug.name for bug in BUGS]
-    if unknown := [name for name in options.names if name not in names]:
-        print(f"crashtests: there is no planted bug {unknown[0]!r}; there are: {', '.join(names)}", file=sys.stderr)
-        return 2
+    try:
+        bugs = bugs_named(options.names)
+    except NoSuchBug as error:
+        return complain(str(error), USAGE)
     different = 0
-    for bug in BUGS:
-        if bug.name in (options.names or names):
-            with executor(planted=bug.planted) as execute:
-                found = smallest(execute, bug.guarantee, power=bug.family == "power loss")
-                lives = execute.lives
-            different += str(found) != bug.smallest
-            listed = "as listed" if str(found) == bug.smallest else f"LISTED AS {bug.smallest}"
-            print(
-                f"{bug.name}: {bug.guarantee}, {found or 'nothing in the bound'} ({listed}; {lives} lives)", flush=True
-            )
+    for bug in bugs:
+        with executor(planted=bug.planted) as execute:
+            found = smallest(execute, bug.guarantee, power=bug.family == POWER_LOSS)
+            lives = execute.lives
+        different += str(found) != bug.smallest
+        listed = "as listed" if str(found) == bug.smallest else f"LISTED AS {bug.smallest}"
+        print(f"{bug.name}: {bug.guarantee}, {found or 'nothing in the bound'} ({listed}; {lives} lives)", flush=True)
     return 1 if different else 0
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from crashtests.bugs import BUGS, PlantedBug, find
+from crashtests.bugs import BUGS, POWER_LOSS, PlantedBug, find
 from crashtests.campaign import Campaign
 from crashtests.contract import GUARANTEES, violations
 from crashtests.execute import executor
@@ -22,7 +22,6 @@ from crashtests.sweep import sweep
 TENTHS = 10
 # No family so small that one lucky schedule finds it all.
 PER_FAMILY, IN_ALL = 4, 60
-POWER_LOSS = "power loss"
 
 # The ways in which recovery breaks first are slow tests; all the others together are a matter of many minutes.
 _FIRST = (

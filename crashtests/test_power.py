@@ -19,14 +19,14 @@ NOTHING = Search(2, lives=6001, seconds=60.0, shrunk=None)
 
 def test_a_row() -> None:
     """Found how often, lives and seconds to find, how often shrunk to the smallest, lives to shrink."""
-    words = row(BUG, [FOUND, LONGER]).removeprefix(f"{BUG.name:42}").split()
+    words = row(BUG, [FOUND, LONGER]).removeprefix(BUG.name).split()
 
     assert [BUG.guarantee, "2/2", "40", "50", "0.6", "0.7", "1/2", "100", "110"] == words
 
 
 def test_a_row_of_what_was_not_found() -> None:
     """A bug that no seed finds has nothing to shrink."""
-    words = row(BUG, [NOTHING]).removeprefix(f"{BUG.name:42}").split()
+    words = row(BUG, [NOTHING]).removeprefix(BUG.name).split()
 
     assert [BUG.guarantee, "0/1", "6001", "6001", "60.0", "60.0", "0/0", "0", "0"] == words
 

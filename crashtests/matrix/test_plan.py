@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from crashtests.contract import violations
+from crashtests.contract import GUARANTEES, violations
 from crashtests.evidence import Evidence
 from crashtests.matrix import judge, plan
 from crashtests.schedule import Kill, parse
@@ -58,6 +58,11 @@ def test_second_kills_and_loops() -> None:
     assert [(Kill("after-effect"), point) for point in POINTS] == second
     loops = [item for item in items if item.part == plan.LOOP]
     assert [plan.Item(plan.LOOP, plan.killed(single, *[kill] * 4), must_fire=False) for kill in POINTS] == loops
+
+
+def test_columns() -> None:
+    """Every guarantee of the contract has its column."""
+    assert set() == set(GUARANTEES) - set(judge.COLUMNS)
 
 
 def test_less_for_the_slow() -> None:
