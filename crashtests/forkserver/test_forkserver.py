@@ -2,52 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import os
-import select
 import signal
 import stat
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
 
 from crashtests.forkserver.child import announce, die
 from crashtests.forkserver.client import Death, ForkServer, ForkServerError, cold_life
+from crashtests.forkserver.fifo import Fifo
 
 TARGET = "crashtests.forkserver.targets:perform"
 LINUX_ONLY = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the kernel offers this on Linux only")
-# A client that starts one life and waits for it, to be killed from outside.
-CLIENT = """
-import json, sys
-from crashtests.forkserver.client import ForkServer
-server = ForkServer("crashtests.forkserver.targets:perform", setup={"portable": sys.argv[2] == "True"})
-print(json.dumps([server.pid, str(server.root)]), flush=True)
-server.run(json.loads(sys.argv[1]))
-"""
-
 # The suite's own machinery: it changes seldom, and its tests take their time.
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def _patience() -> Iterator[None]:
-    """Turn a test that waits for ever into one that fails; no outcome depends on the number."""
-
-    def give_up(_signum: int, _frame: FrameType | None) -> None:
-        raise AssertionError("waited for 20 s")
-
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(20)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture(scope="module")
@@ -75,45 +48,6 @@ def brief_server() -> Iterator[ForkServer]:
     """A server whose lives last half a second."""
     with ForkServer(TARGET, life_timeout_s=0.5) as started:
         yield started
-
-
-class Fifo:
-    """Tells which processes hold it (they write their ids) and when the last of them is dead (its end)."""
-
-    def __init__(self, path: Path) -> None:
-        os.mkfifo(path)
-        self.path = str(path)
-        # Not blocking, or it would wait here for a writer, which in turn would wait for this reader.
-        reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-        os.set_blocking(reader, True)
-        self._lines = open(reader, encoding="ascii")  # noqa: SIM115 - closed by the fixture
-        self._written = False
-
-    def next_pid(self) -> int:
-        self._wait_for_writer()
-        return int(self._lines.readline())
-
-    def wait_for_end(self) -> list[int]:
-        self._wait_for_writer()
-        return [int(line) for line in self._lines]
-
-    def _wait_for_writer(self) -> None:
-        """Before the first one comes, reading would find an end that is none."""
-        if not self._written:
-            poll = select.poll()
-            poll.register(self._lines, select.POLLIN)
-            poll.poll()
-            self._written = True
-
-    def close(self) -> None:
-        self._lines.close()
-
-
-@pytest.fixture
-def fifo(tmp_path: Path) -> Iterator[Fifo]:
-    made = Fifo(tmp_path / "fifo")
-    yield made
-    made.close()
 
 
 def look(server: ForkServer, **request: Any) -> dict[str, Any]:
@@ -542,126 +476,3 @@ def test_closed() -> None:
 
     with pytest.raises(ForkServerError, match="closed"):
         server.run({})
-
-
-# Who dies first.
-
-
-@contextlib.contextmanager
-def client_in_mid_life(request: dict[str, Any], portable: bool) -> Iterator[tuple[subprocess.Popen[str], int, Path]]:
-    with subprocess.Popen(
-        [sys.executable, "-c", CLIENT, json.dumps(request), str(portable)],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=Path(__file__).parent.parent.parent,
-    ) as client:
-        assert client.stdout is not None
-        pid, root = json.loads(client.stdout.readline())
-        try:
-            yield client, pid, Path(root)
-        finally:
-            client.kill()
-
-
-@pytest.mark.parametrize("portable", [False, True])
-def test_client_killed(fifo: Fifo, portable: bool) -> None:
-    """A client killed in mid-life takes its server, the life, what that has started and the root with it."""
-    request = {"do": "start_others", "children": 1, "then": "hang", "fifo": fifo.path}
-    with client_in_mid_life(request, portable) as (client, _, root):
-        assert fifo.next_pid() != fifo.next_pid()
-        lock = os.open(root, os.O_RDONLY)
-        client.kill()
-        fifo.wait_for_end()
-        fcntl.flock(lock, fcntl.LOCK_EX)  # held until the server, too, is gone
-        os.close(lock)
-
-        assert not root.exists()
-
-
-def test_client_killed_before_it_speaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client that is killed once its server runs, but has been told nothing, leaves no root either."""
-    monkeypatch.setenv("CRASHTESTS_TMPDIR", str(tmp_path))
-    speechless = CLIENT.replace("\nserver", "\nimport os\nForkServer._ask = lambda *_: os.kill(os.getpid(), 9)\nserver")
-    arguments = [sys.executable, "-c", speechless, "{}", "False"]
-    client = subprocess.run(arguments, cwd=Path(__file__).parents[2], check=False)
-    for root in tmp_path.iterdir():
-        with contextlib.suppress(FileNotFoundError):
-            lock = os.open(root, os.O_RDONLY)
-            fcntl.flock(lock, fcntl.LOCK_EX)  # held until the server, too, is gone
-            os.close(lock)
-
-    assert client.returncode == -signal.SIGKILL
-    assert not any(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("portable", [False, True])
-def test_server_killed(fifo: Fifo, portable: bool) -> None:
-    """A server killed in mid-life takes the life and what that has started with it; the client says so."""
-    with ForkServer(TARGET, setup={"portable": portable}) as server:
-        with pytest.raises(ForkServerError, match=f"{TARGET}.* died in the middle of a life .*signal 9"):
-            server.run({"do": "start_others", "children": 1, "then": "kill server", "fifo": fifo.path})
-        fifo.wait_for_end()
-        with pytest.raises(ForkServerError, match=f"{TARGET}.*died"):
-            server.run({})
-        assert server.root.exists()
-
-    assert not server.root.exists()
-
-
-def test_server_killed_between_lives() -> None:
-    """A server that has died meanwhile is noticed by the next call, which kills no group long gone."""
-    with ForkServer(TARGET) as server:
-        server.run({"do": "kill_announced"})
-        assert server.pid is not None
-        assert os.pread(server._group_record.fileno(), 8, 0) == bytes(8)
-        os.kill(server.pid, signal.SIGKILL)
-        with pytest.raises(ForkServerError, match="signal 9"):
-            server.run({})
-
-
-@pytest.mark.parametrize("portable", [False, True])
-def test_client_and_server_killed(fifo: Fifo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, portable: bool) -> None:
-    """When both are killed the life goes; the next server to start removes their root, but none in use."""
-    monkeypatch.setenv("CRASHTESTS_TMPDIR", str(tmp_path))  # where nobody else's start removes it first
-    request = {"do": "start_others", "then": "hang", "fifo": fifo.path}
-    with client_in_mid_life(request, portable) as (client, pid, stale):
-        fifo.next_pid()
-        client.send_signal(signal.SIGSTOP)  # else it would clean up after the server
-        with ForkServer(TARGET) as other:
-            assert stale.parent == other.root.parent == tmp_path
-            assert stale.exists()
-            os.kill(pid, signal.SIGKILL)
-            client.kill()
-            fifo.wait_for_end()
-            lock = os.open(stale, os.O_RDONLY)
-            fcntl.flock(lock, fcntl.LOCK_EX)  # held until both are gone
-            os.close(lock)
-            assert stale.exists()
-            with ForkServer(TARGET):
-                assert not stale.exists()
-                assert other.root.exists()
-
-
-def test_interrupted_client(fifo: Fifo) -> None:
-    """Ctrl-C in the client ends the life, and the server, lest an answer be taken for another's."""
-
-    def interrupt(_signum: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGUSR1, interrupt)
-    try:
-        with ForkServer(TARGET, life_timeout_s=60) as server:
-            with pytest.raises(KeyboardInterrupt):
-                server.run(
-                    {
-                        "do": "start_others",
-                        "then": "interrupt client",
-                        "client": os.getpid(),
-                        "fifo": fifo.path,
-                    }
-                )
-            fifo.wait_for_end()
-            with pytest.raises(ForkServerError, match="interrupted"):
-                server.run({})
-    finally:
-        signal.signal(signal.SIGUSR1, before)
