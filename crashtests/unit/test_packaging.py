@@ -34,7 +34,6 @@ TOP_LEVEL = {
 
 FUNCTION_LINES_MAX = 70
 CODE_LINES_MAX = 400
-TEST_LINES_MAX = 450  # a file of tests is a list, and read as one
 
 
 @cache
@@ -163,15 +162,14 @@ def functions() -> Iterator[tuple[Path, ast.FunctionDef]]:
 
 
 def test_nothing_is_too_long_to_read() -> None:
-    """No function is over 70 lines, no file over 400 lines of code, or 450 if it is tests."""
+    """No function is over 70 lines, no file over 400 lines of code."""
     too_long = [
         f"{path}:{function.lineno} {function.name}"
         for path, function in functions()
         if (function.end_lineno or 0) - function.lineno >= FUNCTION_LINES_MAX
     ]
     for path in trees():
-        lines_max = TEST_LINES_MAX if path.name.startswith("test_") else CODE_LINES_MAX
-        if (lines := code_lines(path)) > lines_max:
+        if (lines := code_lines(path)) > CODE_LINES_MAX:
             too_long.append(f"{path}: {lines} lines of code")
 
     assert [] == too_long
