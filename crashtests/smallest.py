@@ -1,12 +1,11 @@
 """Establish the smallest schedule that shows each planted bug, by going through all schedules in order of size.
 
 Nothing is drawn and nothing is shrunk: every schedule of the bound is executed, smallest first, until one breaks the
-bug's guarantee. The bound: without a death, also with a resume of the run that has ended, up to 2 turns and 2 calls,
-one of them of any kind, or 1 call and one thing that is not plain (a store, the protocol, the end, a block ...); with
-one death anywhere, or a run that has ended and is resumed with a hindrance, up to 2 turns and 1 call of any kind with
-one thing that is not plain, or 2 calls of the swept kinds; with two deaths anywhere, up to 2 turns and 1 call of the
-swept kinds. For a bug that only a loss of power shows, each of these deaths may be one, or with two of them the last,
-on any store. Takes seconds for a bug that needs no death, minutes for one that needs two.
+bug's guarantee. Its scripts have up to 2 turns: 1 call of any kind; 2 calls of the swept kinds; none or 1 of the swept
+kinds and one thing that is not plain (a store, the protocol, the end, a block, an earlier run on any store ...). Each
+without a death, also with a resume of the run that has ended; each with one death anywhere, or with a resume of the
+ended run that is hindered; those of up to 1 call of the swept kinds with two deaths anywhere. For a bug that only a
+loss of power shows, each of these deaths may be one, or with two of them the last, on any store.
 
 Exit status: 0, all are as listed; 1, some are not; 2, there is no bug of that name.
 """
@@ -14,11 +13,13 @@ Exit status: 0, all are as listed; 1, some are not; 2, there is no bug of that n
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from itertools import chain, groupby, product
 
-from crashtests.bugs import POWER_LOSS, NoSuchBug, bugs_named
+from crashtests.bugs import POWER_LOSS, NoSuchBug, PlantedBug, bugs_named
 from crashtests.contract import violations
 from crashtests.evidence import Evidence
 from crashtests.execute import Executor, SubjectFault, executor
@@ -26,11 +27,13 @@ from crashtests.kinds import BLOCKS, ENDS, FIRST_ASKS, SWEPT, TOOL_KINDS
 from crashtests.replay import USAGE, complain
 from crashtests.schedule import HINDRANCES, LOSSES, PAUSED, Hindrance, Plan, Schedule, Turn
 from crashtests.shrink import order
-from crashtests.sweep import Task, sweep
+from crashtests.sweep import Task, sweep, tasks_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", metavar="BUG", nargs="*", help="the name of a planted bug (default: all)")
+    jobs = os.cpu_count() or 1
+    parser.add_argument("--jobs", type=int, default=jobs, metavar="N", help=f"bugs at a time (default {jobs})")
     parser.epilog = (__doc__ or "").partition("\n\n")[2]
 
 
@@ -39,15 +42,24 @@ def run(options: argparse.Namespace) -> int:
         bugs = bugs_named(options.names)
     except NoSuchBug as error:
         return complain(str(error), USAGE)
+    if options.jobs < 1:
+        return complain("--jobs must be at least 1", USAGE)
     different = 0
-    for bug in bugs:
-        with executor(planted=bug.planted) as execute:
-            found = smallest(execute, bug.guarantee, power=bug.family == POWER_LOSS)
-            lives = execute.lives
-        different += str(found) != bug.smallest
-        listed = "as listed" if str(found) == bug.smallest else f"LISTED AS {bug.smallest}"
-        print(f"{bug.name}: {bug.guarantee}, {found or 'nothing in the bound'} ({listed}; {lives} lives)", flush=True)
+    with ProcessPoolExecutor(options.jobs) as pool:
+        for bug, (found, lives) in zip(bugs, pool.map(_of, bugs), strict=True):
+            different += found != bug.smallest
+            listed = "as listed" if found == bug.smallest else f"LISTED AS {bug.smallest}"
+            shown = found or "nothing in the bound"
+            print(f"{bug.name}: {bug.guarantee}, {shown} ({listed}; {lives} lives)", flush=True)
+    print(f"\nas listed: {len(bugs) - different} of {len(bugs)}")
     return 1 if different else 0
+
+
+def _of(bug: PlantedBug) -> tuple[str | None, int]:
+    """The smallest schedule of the bound that shows the bug, and how many lives it took to establish."""
+    with executor(planted=bug.planted) as execute:
+        found = smallest(execute, bug.guarantee, power=bug.family == POWER_LOSS)
+        return None if found is None else str(found), execute.lives
 
 
 def smallest(execute: Executor, guarantee: str, *, power: bool = False) -> Schedule | None:
@@ -58,13 +70,14 @@ def smallest(execute: Executor, guarantee: str, *, power: bool = False) -> Sched
     """
     for deaths, scripts in enumerate(_scripts_of_the_bound(execute)):
         # A tool that ends the process is a death like a kill.
-        bases = [script for script in scripts if script.ending_calls <= deaths]
-        searches = [(base, loss) for base in bases for loss in _losses(execute, base, power=power and deaths > 0)]
+        kills = {script: deaths - script.ending_calls for script in scripts if script.ending_calls <= deaths}
+        tasks = {task.base: task for task in tasks_of(kills)}
+        searches = [(base, loss) for base in tasks for loss in _losses(execute, base, power=power and deaths > 0)]
         for _, group in groupby(sorted(searches, key=_size_and_order), key=lambda search: _size_and_order(search)[0]):
             failing = [
                 (order(schedule), place, schedule)
                 for base, loss in group
-                for place, schedule in enumerate(_failing(execute, base, deaths - base.ending_calls, guarantee, loss))
+                for place, schedule in enumerate(_failing(execute, tasks[base], guarantee, loss))
             ]
             if failing:
                 return min(failing, key=lambda each: each[:2])[2]
@@ -82,8 +95,9 @@ def _size_and_order(search: tuple[Schedule, str]) -> tuple[tuple[int, ...], obje
     return (turns, calls, tools, odd + list(LOSSES).index(loss)), order(base)
 
 
-def _failing(execute: Executor, base: Schedule, kills: int, guarantee: str, loss: str) -> Iterator[Schedule]:
-    """The schedules with this script and so many kills that break the guarantee, those that are killed early first."""
+def _failing(execute: Executor, task: Task, guarantee: str, loss: str) -> Iterator[Schedule]:
+    """The schedules of this task that break the guarantee, those that are killed early first."""
+    base, kills = task.base, task.kills
 
     def kill(base: Schedule, k: int | None) -> Evidence:
         return execute.execute(base, kill_at=k, loss=loss if len(base.kills) == kills - 1 else "")
@@ -91,7 +105,7 @@ def _failing(execute: Executor, base: Schedule, kills: int, guarantee: str, loss
     try:
         # Without a kill, an earlier run, or a tool that ends the process, a run is the uninterrupted one.
         alone = execute.execute if base.ending_calls or base.over else execute.reference
-        evidences = sweep(Task(base, kills), kill) if kills else iter([alone(base)])
+        evidences = sweep(task, kill) if kills else iter([alone(base)])
         # A run that has ended, and is resumed.
         resumes: dict[int, list[Plan]] = {0: [None], 1: [Hindrance(how) for how in HINDRANCES]}
         resumed = (execute.execute(replace(base, kills=(None, plan))) for plan in resumes.get(kills, []))
@@ -107,19 +121,10 @@ def _failing(execute: Executor, base: Schedule, kills: int, guarantee: str, loss
 
 def _scripts_of_the_bound(execute: Executor) -> Sequence[list[Schedule]]:
     """Those that go without a death, those with one, and those with two."""
-    one_call = list(_scripts(list(TOOL_KINDS), 1))
-    two_calls = [script for script in _scripts(list(TOOL_KINDS), 2) if _kinds_not_swept(script) <= 1]
-    not_plain = [other for script in one_call for other in _one_thing_more(script, execute)]
-    swept = list(_scripts(SWEPT, 2))
-    return (
-        [*two_calls, *not_plain],
-        [*one_call, *not_plain, *(script for script in swept if script not in one_call)],
-        list(_scripts(SWEPT, 1)),
-    )
-
-
-def _kinds_not_swept(script: Schedule) -> int:
-    return sum(call not in SWEPT for turn in script.turns for call in turn.calls)
+    swept = list(_scripts(SWEPT, 1))
+    not_plain = [other for script in swept for other in _one_thing_more(script, execute)]
+    scripts = list(dict.fromkeys([*_scripts(list(TOOL_KINDS), 1), *_scripts(SWEPT, 2), *not_plain]))
+    return scripts, scripts, swept
 
 
 def _scripts(kinds: Sequence[str], calls_max: int) -> Iterator[Schedule]:
@@ -135,7 +140,7 @@ def _one_thing_more(script: Schedule, execute: Executor) -> Iterator[Schedule]:
     """The script with one thing that is not plain."""
     yield from (replace(script, store=store) for store in execute.subject.stores if store != script.store)
     yield from (replace(script, marks=marks) for marks in execute.subject.protocols if marks != script.marks)
-    yield replace(script, over=True)
+    yield from (replace(script, over=True, store=store) for store in execute.subject.stores)
     yield from (replace(script, end=end) for end in ENDS if end != script.end)
     for place, turn in enumerate(script.turns):
         for word in (*BLOCKS, *FIRST_ASKS) if turn.calls else ():

@@ -134,7 +134,7 @@ def tasks(subject: Subject, profile: str) -> list[Task]:
             kills[replace(next(_options(script, subject)), kills=(moment,))] = 1
     kills.update(dict.fromkeys(_hindered(subject), 0))
     kills.update({base: kills.get(base, 0) for base in _once(subject)})
-    return list(_tasks(kills))
+    return list(tasks_of(kills))
 
 
 def _once(subject: Subject) -> Iterator[Schedule]:
@@ -151,8 +151,8 @@ def _hindered(subject: Subject) -> Iterator[Schedule]:
             yield replace(script, store=store, kills=(moment, *hindrances))
 
 
-def _tasks(kills: Mapping[Schedule, int]) -> Iterator[Task]:
-    """A task for each base, smallest first, with the answer in which it differs from all before it."""
+def tasks_of(kills: Mapping[Schedule, int]) -> Iterator[Task]:
+    """A task for each base and its kills, smallest first, with the answer in which it differs from all before it."""
     swept: set[Schedule] = set()
     for base in sorted(kills, key=Schedule.size):
         starts = [replace(base, turns=base.turns[:n], end="end") for n in range(len(base.turns) + 1)]
