@@ -223,6 +223,22 @@ def campaign_life(directory: Path) -> list[Row]:
     ]
 
 
+def campaign_workers() -> Row:
+    """A verified life with two workers at a time against one with one: what they take from each other."""
+    one, two = bench_lives.workers()
+    legend = (
+        f"{one:.0f} verified lives a second with one worker, {two:.0f} with two: an efficiency of {two / one / 2:.2f}"
+    )
+    return Row("life, two workers", 2e3 / two, "one worker", 1e3 / one, 1 / 0.85, legend)
+
+
+def campaign_drawing() -> Row:
+    """What Hypothesis costs."""
+    drawn_ms, executed_ms = bench_lives.drawing()
+    legend = "a schedule of the machine: what Hypothesis takes to draw it, of what it takes in all"
+    return Row("drawn schedule", drawn_ms, "drawn, executed", executed_ms, None, legend)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--state-dir", metavar="DIR", help=f"where to measure (default: {_REAL_DISK or 'temporary files'})"
@@ -237,6 +253,7 @@ def run(options: argparse.Namespace) -> int:
     with _directory(_MEMORY if os.path.isdir(_MEMORY) else options.state_dir) as memory:
         rows.append(campaign_turn(memory))
         rows += campaign_life(memory)
+    rows += [campaign_workers(), campaign_drawing()]
     print(_as_json(rows) if options.json else _as_table(rows))
     return 0 if all(row.held for row in rows) else 1
 

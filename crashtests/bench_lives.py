@@ -1,12 +1,14 @@
-"""What a verified life of the campaign costs, against bare processes that do no more than die.
+"""What a verified life of the campaign costs, against bare processes that do no more than die, and where the time goes.
 
 One sweep on the json store, and beside each of its schedules, in turn: as many bare forks that make the same number of
 durable writes of the same size, SIGKILL themselves and are waited for; as many empty ones; and, for a few, the way
-without a fork server, a cold `python -m harness` killed by CRASH_AFTER.
+without a fork server, a cold `python -m harness` killed by CRASH_AFTER. Then the same sweep by one worker and by two at
+a time, in turn; and a shard of the machine, drawn only and drawn and executed.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import statistics
@@ -15,17 +17,23 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from multiprocessing.queues import SimpleQueue
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 from crashtests.campaign import Campaign
 from crashtests.evidence import Evidence
-from crashtests.execute import executor
+from crashtests.execute import Executor, executor
+from crashtests.machine import run_shard
 from crashtests.schedule import Schedule, parse
 from crashtests.sweep import Task, sweep
 
 # A life of the sweep writes files of about this size.
 _BYTES = b"x" * 2048
 _COLD_LIVES = 5
+_TASK = Task(parse("v1 json marks [read pay] end"), kills=1)
+# Long enough that two workers which start a little apart are both at work for nearly all of it.
+_SWEEPS = 3
 
 
 @dataclass(slots=True)
@@ -49,7 +57,7 @@ def measure(directory: Path) -> Lives:
 
         def check(base: Schedule, k: int | None) -> Evidence:
             before, began = execute.lives, time.perf_counter()
-            evidence, violations = campaign.check(task.base, "bench", kill_at=k)
+            evidence, violations = campaign.check(base, "bench", kill_at=k)
             took = time.perf_counter() - began
             if violations:
                 raise RuntimeError(f"'{evidence.schedule}' breaks {violations[0]}: nothing to measure")
@@ -61,11 +69,76 @@ def measure(directory: Path) -> Lives:
                 lives.empty.append(_bare(lambda: None))
             return evidence
 
-        task = Task(parse("v1 json marks [read pay] end"), kills=1)
-        for _ in sweep(task, check):
+        for _ in sweep(_TASK, check):
             pass
     lives.cold = [_cold(directory / f"cold-{n}") for n in range(_COLD_LIVES)]
     return lives
+
+
+def workers(rounds: int = 3) -> tuple[float, float]:
+    """Verified lives per second: of one worker, and of two at a time."""
+    rates: dict[int, list[float]] = {1: [], 2: []}
+    for _ in range(rounds):
+        for count, found in rates.items():
+            found.append(_lives_per_second(count))
+    return statistics.median(rates[1]), statistics.median(rates[2])
+
+
+def _lives_per_second(count: int) -> float:
+    context = multiprocessing.get_context("spawn")
+    all_ready, said = context.Barrier(count), context.SimpleQueue()
+    processes = [context.Process(target=_work, args=(all_ready, said)) for _ in range(count)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    if any(process.exitcode for process in processes):
+        raise RuntimeError("a worker of the benchmark failed; it has said why on stderr")
+    spans: list[tuple[int, float, float]] = [said.get() for _ in processes]
+    return sum(lives for lives, _, _ in spans) / (max(end for *_, end in spans) - min(start for _, start, _ in spans))
+
+
+def _work(all_ready: Barrier, said: SimpleQueue[tuple[int, float, float]]) -> None:
+    """Sweep, and say how many lives that were, and from when until when it took."""
+    with executor() as execute:
+        _sweep(execute)
+        all_ready.wait()
+        before, began = execute.lives, time.perf_counter()
+        for _ in range(_SWEEPS):
+            _sweep(execute)
+        said.put((execute.lives - before, began, time.perf_counter()))
+
+
+def _sweep(execute: Executor) -> None:
+    """One sweep, with nothing remembered from one before."""
+    execute.forget()
+    campaign = Campaign(execute)
+    for _ in sweep(_TASK, lambda base, k: campaign.check(base, "bench", kill_at=k)[0]):
+        pass
+
+
+def drawing(schedules: int = 40) -> tuple[float, float]:
+    """Milliseconds a schedule of the machine: drawn by Hypothesis and no more, and executed and judged as well."""
+    with executor() as execute:
+        campaign = Campaign(execute)
+
+        def judge(schedule: Schedule) -> None:
+            campaign.check(schedule, "bench")
+
+        return _shard(execute, lambda schedule: None, schedules), _shard(execute, judge, schedules)
+
+
+def _shard(execute: Executor, judge: Callable[[Schedule], None], schedules: int) -> float:
+    drawn = 0
+
+    def count(schedule: Schedule) -> None:
+        nonlocal drawn
+        drawn += 1
+        judge(schedule)
+
+    began = time.perf_counter()
+    run_shard(count, execute.subject, seed_number=0, schedules=schedules)
+    return (time.perf_counter() - began) * 1e3 / drawn
 
 
 def _bare(child: Callable[[], None]) -> float:

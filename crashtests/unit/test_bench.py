@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from crashtests import bench
+from crashtests import bench, bench_lives
 from crashtests.__main__ import main
 from crashtests.bench import Bench, Row
 from harness import JsonStore
@@ -55,6 +55,8 @@ def test_a_promise_that_is_not_held_shows(monkeypatch: pytest.MonkeyPatch, capsy
     for name in ("sqlite_growth", "campaign_turn"):
         monkeypatch.setattr(bench, name, lambda directory: replace(held, ratio_max=None))
     monkeypatch.setattr(bench, "campaign_life", lambda directory: [])
+    for name in ("campaign_workers", "campaign_drawing"):
+        monkeypatch.setattr(bench, name, lambda: replace(held, ratio_max=None))
 
     for rows, status, word in (([held], 0, "<= 1.5x  ok"), ([held, missed], 1, "MISSED")):
         monkeypatch.setattr(bench, "json_against_floor", lambda directory, rows=rows: rows)
@@ -64,3 +66,13 @@ def test_a_promise_that_is_not_held_shows(monkeypatch: pytest.MonkeyPatch, capsy
         figures = json.loads(capsys.readouterr().out)
         assert [1.4] * 2 == [row["ratio"] for row in figures[:2]]
         assert (status == 0) == all(row["held"] for row in figures)
+
+
+@pytest.mark.slow
+def test_workers_and_drawing_are_measured_on_real_lives() -> None:
+    """Two workers live more lives a second than one; to draw a schedule costs less than to execute it too."""
+    one, two = bench_lives.workers(rounds=1)
+    drawn_ms, executed_ms = bench_lives.drawing(schedules=5)
+
+    assert 0 < one < two
+    assert 0 < drawn_ms < executed_ms
