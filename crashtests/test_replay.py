@@ -15,7 +15,10 @@ def test_replay(
     campaign: Campaign, request: pytest.FixtureRequest, record_property: Callable[[str, object], None]
 ) -> None:
     """Every guarantee holds for the schedule given, and each of its kills fires."""
-    evidence, violations = campaign.check(parse(request.config.option.replay), "replay")
+    line = request.config.option.replay
+    if line is None:
+        pytest.fail("no schedule to replay: give it with --replay '<schedule>'", pytrace=False)
+    evidence, violations = campaign.check(parse(line), "replay")
     record_property("timeline", render(evidence, violations))
 
     if evidence.overruns:

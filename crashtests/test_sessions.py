@@ -127,6 +127,15 @@ def test_replay_of_what_breaks(place: Place) -> None:
     assert "crashtests/campaign.py" not in done.stdout
 
 
+def test_replay_of_nothing(place: Place) -> None:
+    """The file of the replay, named by itself, says what it lacks."""
+    done = place.session("crashtests/test_replay.py")
+
+    assert 1 == done.returncode
+    assert "no schedule to replay: give it with --replay '<schedule>'" in done.stdout
+    assert "Traceback" not in done.stdout
+
+
 def test_replay_of_an_overrun(place: Place) -> None:
     """A kill that is never reached is red too: something else was run."""
     done = place.session("crashtests", "--replay", "v1 json marks [pay] end > after-effect:2")
