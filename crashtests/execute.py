@@ -236,7 +236,8 @@ class Executor:
         """What the rest of this run depends on, once all planned kills are behind it; None if it cannot be told."""
         if not run.reuse or run.place < run.planned or not run.lives:
             return None
-        state = self.subject.state_key(run.directory / "state")
+        with self._temporary_files():
+            state = self.subject.state_key(run.directory / "state")
         return None if state is None else state_key(run.schedule, state, run.lives, run.resume)
 
     def _live(self, run: _Run) -> None:
@@ -252,13 +253,23 @@ class Executor:
             files = _files(state) if run.resume and (run.scene is None or hindrance) else None
             death = self._run_life(run, number, planned if isinstance(planned, Kill) else hindrance)
             changed = None if files is None else files != _files(state)
-        before, run.scene = run.scene, self.subject.scene(state)
+        with self._temporary_files():
+            before, run.scene = run.scene, self.subject.scene(state)
         events = self._events(run, number, death)
         life = LifeEvidence(number, run.resume, planned, death, events, before, run.scene, changed)
         self._check(run.schedule, life)
         run.add(life)
         accepted = (event["digest"] for event in life.of("ask") if not event["broken"])
         self._accepted[str(run.schedule.without_kills)].update(accepted)
+
+    @contextmanager
+    def _temporary_files(self) -> Iterator[None]:
+        """Meanwhile they are made below the root, which is in memory: a store is copied to be looked at."""
+        before, tempfile.tempdir = tempfile.tempdir, str(self.root)
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before
 
     @contextmanager
     def _hindered(self, state: Path, hindrance: Hindrance) -> Iterator[None]:

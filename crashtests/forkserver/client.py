@@ -96,7 +96,7 @@ class ForkServer:
       a file's own directory too; the current directory is not.
     - life_timeout_s: what a life may take, by the wall clock.
     - env: variables to add to the environment, which is otherwise this process's own, less what is pytest's,
-      coverage's, the API's or unbuffers the output, and with PYTHONHASHSEED=0.
+      coverage's, the API's or unbuffers the output, with PYTHONHASHSEED=0, and with the root for temporary files.
     - root: the directory to own, which must be new or empty (else FileExistsError). If not given, it is made
       in memory (/dev/shm) or where CRASHTESTS_TMPDIR says.
     - setup: JSON, passed to the function `prepare` of the target's module before the first life.
@@ -212,7 +212,7 @@ class ForkServer:
                 stdout=self._log,
                 stderr=self._log,
                 pass_fds=handed_down,
-                env=_environment(env, self._packages(python)),
+                env=_environment(env, self._packages(python), temporary=self.root),
                 start_new_session=True,  # Ctrl-C is for the client alone: the server then sees it go
             )
         except OSError as error:
@@ -305,9 +305,11 @@ def _absolute(target: str) -> str:
     return f"{os.path.abspath(place)}:{function}" if place.endswith(".py") else target
 
 
-def _environment(added: Mapping[str, str] | None, packages: Path) -> dict[str, str]:
+def _environment(added: Mapping[str, str] | None, packages: Path, temporary: Path) -> dict[str, str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_UNWANTED)}
     environment["PYTHONHASHSEED"] = "0"
+    # What a life makes there and is killed before it removes it goes with the root, and is in memory if that is.
+    environment["TMPDIR"] = str(temporary)
     environment.update(added or {})
     path = [str(packages), environment.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))

@@ -254,7 +254,10 @@ def test_missing_cwd(server: ForkServer, tmp_path: Path) -> None:
 
 
 def test_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The environment is this one, less what belongs to the test run or the API, plus what was asked for."""
+    """The environment is this one, less what belongs to the test run or the API, plus what was asked for.
+
+    Temporary files go below the root, and with it.
+    """
     for name in (
         "PYTEST_ADDOPTS_X",
         "ANTHROPIC_API_KEY",
@@ -267,6 +270,7 @@ def test_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     with ForkServer(TARGET, env={"ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}) as server:
         environment = look(server)["environment"]
 
+    assert environment["TMPDIR"] == str(server.root)
     assert environment["ANTHROPIC_BASE_URL"] == "http://127.0.0.1:1"
     assert environment["SOMETHING_ELSE"] == "inherited"
     assert environment["PYTHONHASHSEED"] == "0"
@@ -408,6 +412,8 @@ def test_surroundings_of_a_cold_life(server: ForkServer, tmp_path: Path) -> None
     """A cold life is given what a forked one is given."""
     request = {"do": "look", "cwd": str(tmp_path), "random_seed": 7}
     warm, cold = look(server, **request), json.loads(cold_life(TARGET, request).output)
+    for seen in (warm, cold):  # each has its server's root for temporary files
+        del seen["environment"]["TMPDIR"]
 
     for name in ("cwd", "stdin", "is_leader", "hash", "random", "environment", "request_chars"):
         assert warm[name] == cold[name], name
