@@ -96,7 +96,7 @@ def find(campaign: Campaign, bug: PlantedBug, seed: int = 0) -> tuple[Schedule, 
 
 
 def _swept(campaign: Campaign, seed: int) -> Iterator[tuple[Schedule, list[Violation]]]:
-    scripts = tasks(campaign.executor.subject, "default")
+    scripts = tasks(campaign.executor.subject, "default", seed)
     random.Random(seed).shuffle(scripts)
     for task in scripts:
         with suppress(SubjectFault):  # red as well, but the bug is to be found in what can be judged

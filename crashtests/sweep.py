@@ -26,26 +26,31 @@ class Bound:
 
     `pairs`: None takes each script on every store and, where they differ, with both protocols. Otherwise each takes one
     of these pairs of options, and `pairs` says which in turn, as places in the list (json marks, json no-marks, sqlite
-    marks, sqlite no-marks, as far as the subject has them).
+    marks, sqlite no-marks, as far as the subject has them). `turning`: each session seed begins at another of them, so
+    that as many seeds as there are pairs take every script with all options.
     """
 
     turns: int
     calls: int
     kills: int
     pairs: tuple[int, ...] | None = None
+    turning: bool = False
 
     def __str__(self) -> str:
         times = "one kill" if self.kills == 1 else f"{self.kills} kills"
         calls = "1 call" if self.calls == 1 else f"up to {self.calls} calls"
-        options = "all options" if self.pairs is None else "options in turn"
+        options = (
+            "all options" if self.pairs is None else "options in turn" + ", another turn for each seed" * self.turning
+        )
         return f"{self.turns} turn{'s' * (self.turns > 1)} x {calls}, {times}, {options}"
 
 
 BOUNDS = {
     "default": (
         Bound(1, 1, 1),
-        Bound(1, 2, 1, pairs=(3, 2, 3, 2, 1, 2, 3, 2)),
-        Bound(2, 1, 1, pairs=(3, 2, 3, 2, 3, 2, 3, 0)),
+        # json has so many crash points that two scripts of these on it are as many as there is time for.
+        Bound(1, 2, 1, pairs=(3, 2, 3, 2, 1, 2, 3, 2, 3, 2, 3, 2, 0, 2, 3, 2), turning=True),
+        Bound(2, 1, 1, pairs=(3, 2, 3, 2, 3, 2, 3, 0, 3, 2, 3, 2, 3, 2, 3, 1), turning=True),
         # A second kill for each kill is dear, and sqlite has the fewest crash points; for json there is `_MOMENTS`.
         Bound(1, 1, 2, pairs=(-1, -1, -2, -2)),
     ),
@@ -109,14 +114,18 @@ class Task:
     from_answer: int = 0
 
 
-def tasks(subject: Subject, profile: str) -> list[Task]:
-    """All of a profile's sweep, simplest scripts first. Each base is there once, with its largest number of kills."""
+def tasks(subject: Subject, profile: str, seed: int) -> list[Task]:
+    """All of a profile's sweep, simplest scripts first. Each base is there once, with its largest number of kills.
+
+    `seed` is that of the session.
+    """
     kills: dict[Schedule, int] = {}
     for bound in BOUNDS[profile]:
         for place, turns in enumerate(_scripts(bound, [kind for kind in SWEPT if kind in subject.understands])):
             bases = list(_options(Schedule(turns), subject))
             if bound.pairs is not None:
-                bases = [bases[bound.pairs[place % len(bound.pairs)] % len(bases)]]
+                pair = bound.pairs[(place + bound.turning * seed) % len(bound.pairs)]
+                bases = [bases[pair % len(bases)]]
             for base in bases:
                 kills[base] = max(kills.get(base, 0), bound.kills)
     if profile == "probe":

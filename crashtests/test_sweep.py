@@ -31,7 +31,7 @@ def test_sweep(
             raise broken(campaign, evidence.schedule, violations, options.subject)
         return evidence
 
-    mine = tasks(campaign.executor.subject, options.crash_profile)[share::SHARES]
+    mine = tasks(campaign.executor.subject, options.crash_profile, options.crash_seed)[share::SHARES]
     with reported(record_property):
         kills = [evidence.schedule for task in mine for evidence in sweep(task, execute) if evidence.schedule.kills]
 

@@ -123,7 +123,7 @@ def test_a_point_that_is_skipped(naive: Executor, skipped: int) -> None:
 
 def test_every_script_of_the_bound() -> None:
     """The default sweep holds every script that its bounds name, on every store and protocol if they say so."""
-    bases = {task.base for task in tasks(Harness(), "default")}
+    bases = {task.base for task in tasks(Harness(), "default", 5)}
     scripts = {base.turns for base in bases if not base.kills}
     one_call = [base for base in bases if base.turns in {parse(f"v1 json marks [{kind}] end").turns for kind in SWEPT}]
 
@@ -135,11 +135,23 @@ def test_every_script_of_the_bound() -> None:
             assert parse(f"v1 {store} {protocol} [{kind}] end") in one_call
 
 
+def test_every_script_with_all_options_over_the_seeds() -> None:
+    """Sixteen seeds take every script of one kill with every store and protocol; each of them about as many on json."""
+    sweeps = [{task.base for task in tasks(Harness(), "default", seed) if not task.base.kills} for seed in range(16)]
+    larger = {base for base in set[Schedule]().union(*sweeps) if sum(len(turn.calls) for turn in base.turns) == 2}
+
+    for first, second, between in product(SWEPT, SWEPT, (" ", "][")):
+        for store, protocol in product(("json", "sqlite"), ("marks", "no-marks")):
+            if protocol == "marks" or (first, second) != ("read", "read"):
+                assert parse(f"v1 {store} {protocol} [{first}{between}{second}] end") in larger
+    assert {3, 4, 5, 6} == {len([base for base in bases & larger if base.store == "json"]) for bases in sweeps}
+
+
 @pytest.mark.parametrize("profile", BOUNDS)
 def test_simplest_first(profile: str) -> None:
     """Tasks come in order of size, each base once, so that the first failure of a sweep is a simple one."""
     for subject in (Harness(), Naive()):
-        bases = [task.base for task in tasks(subject, profile)]
+        bases = [task.base for task in tasks(subject, profile, 3)]
 
         assert bases == sorted(bases, key=Schedule.size)
         assert len(bases) == len(set(bases))

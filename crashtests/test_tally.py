@@ -47,7 +47,7 @@ def tally_over(execute: Executor, campaigns: int) -> dict[str, Any]:
     def kill(campaign: Campaign, base: Schedule, k: int) -> Evidence:
         return campaign.check(base, "sweep", kill_at=k)[0]
 
-    for place, task in enumerate(tasks(execute.subject, "default")[:3]):
+    for place, task in enumerate(tasks(execute.subject, "default", 0)[:3]):
         kills = sweep(Task(task.base, 1), partial(kill, running[place % campaigns]))
         assert list(kills)
     for place, line in enumerate(DRAWN):
