@@ -3,10 +3,9 @@
 Greedy descent: of all schedules one step simpler, the first that still fails is taken, until none does. "Simpler" is
 `order`: fewest kills, then turns, then calls, then simplest tools. It begins with leaps: one thing of the script alone.
 Since an edit of the script moves the passes of a crash point, the n of each kill is tried lower as well. Where no step
-leads on, detours do: one kill less in exchange
-for another kind of call or for one call more, a kill in exchange for a tool that ends its process, and the plain store
-or protocol, whose crash points are others. At the end
-each kill is moved to the earliest crash point of its life that will do, so that of many schedules of one size it is
+leads on, detours do: one kill less in exchange for another kind of call or for one call more, a kill in exchange for a
+tool that ends its process, a simpler tool with the kill at its stage of another write, and the plain store or protocol,
+whose crash points are others. At the end each kill is moved to the earliest crash point of its life that will do, so that of many schedules of one size it is
 always the same that remains. Results are remembered (campaign.py), so it costs little.
 """
 
@@ -159,7 +158,10 @@ def _detours(schedule: Schedule, passes: Passes) -> Iterator[Schedule]:
         for at, call in enumerate(turn.calls):
             for kind in _simpler_kinds(call):
                 calls = (*turn.calls[:at], kind, *turn.calls[at + 1 :])
-                yield _with_turns(schedule, number, Turn(calls, turn.beside))
+                other = _with_turns(schedule, number, Turn(calls, turn.beside))
+                yield other
+                if kind in SWEPT:
+                    yield from _in_another_write(other, passes)
     if schedule.end != "end" or any(turn.beside for turn in schedule.turns):
         # A run that stops for some reason is resumed; so is one that has ended, if that is planned.
         turns = tuple(Turn(turn.calls, tuple(w for w in turn.beside if w not in FIRST_ASKS)) for turn in schedule.turns)
@@ -198,6 +200,16 @@ def _killed_elsewhere(schedule: Schedule, other: Schedule, passes: Passes) -> It
             for point in passes(replace(other, kills=before), place):
                 if point.label not in known:
                     yield replace(other, kills=(*before, point, *after))
+
+
+def _in_another_write(schedule: Schedule, passes: Passes) -> Iterator[Schedule]:
+    """The schedule with one kill at its stage of another write: a simpler tool may be spared that which it was in."""
+    for place, kill in enumerate(schedule.kills):
+        if isinstance(kill, Kill) and (stage := kill.label.partition(".")[2]):
+            before, after = schedule.kills[:place], schedule.kills[place + 1 :]
+            for point in passes(replace(schedule, kills=before), place):
+                if point.label.partition(".")[2] == stage and point.label != kill.label:
+                    yield replace(schedule, kills=(*before, replace(point, loss=kill.loss), *after))
 
 
 def _renamed(schedule: Schedule, passes: Passes, place: int) -> Iterator[Schedule]:

@@ -16,7 +16,9 @@ def points(schedule: Schedule) -> list[Kill]:
     passed: list[str] = []
     for turn in schedule.turns:
         passed.append("before-model")
-        passed += ["before-effect", "after-effect", "after-tool"] * len(turn.calls)
+        for call in turn.calls:
+            passed += ["mark.written"] if call == "pay" and schedule.store == "json" else []
+            passed += ["before-effect", "after-effect", "after-tool"]
         passed += ["save.after-commit"] if schedule.store == "sqlite" else ["save.written", "save.renamed"]
         passed.append("after-save-b")
     passed.append("before-model")
@@ -127,6 +129,16 @@ def test_a_store_that_names_its_crash_points_otherwise() -> None:
 
     line = "v1 sqlite marks [pay] end > before-model:1 > save.after-commit:1"
     assert "v1 json marks [pause] end > before-model:1 > save.renamed:1" == shrunk(line, breaks)
+
+
+def test_a_write_that_a_simpler_tool_is_spared() -> None:
+    """A kill in a write that only some tools need is taken to the same stage of one that all of them need."""
+
+    def breaks(schedule: Schedule) -> bool:
+        return bool(calls(schedule)) and {"mark.written", "save.written"} & labels(schedule) != set()
+
+    line = "v1 json marks [pay] end > mark.written:1"
+    assert "v1 json marks [read] end > save.written:1" == shrunk(line, breaks)
 
 
 def test_a_loss_of_power_goes() -> None:
