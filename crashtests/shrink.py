@@ -5,8 +5,9 @@ Greedy descent: of all schedules one step simpler, the first that still fails is
 Since an edit of the script moves the passes of a crash point, the n of each kill is tried lower as well. Where no step
 leads on, detours do: one kill less in exchange for another kind of call or for one call more, a kill in exchange for a
 tool that ends its process, a simpler tool with the kill at its stage of another write, and the plain store or protocol,
-whose crash points are others. At the end each kill is moved to the earliest crash point of its life that will do, so that of many schedules of one size it is
-always the same that remains. Results are remembered (campaign.py), so it costs little.
+whose crash points are others. At the end each kill is moved to the earliest crash point of its life that will do, so
+that of many schedules of one size it is always the same that remains. Results are remembered (campaign.py), so it costs
+little.
 """
 
 from __future__ import annotations
