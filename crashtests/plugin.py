@@ -37,7 +37,9 @@ _CUT = pytest.StashKey[str]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("crashtests", "crash campaign")
-    group.addoption("--crash-seed", type=int, metavar="N", help="session seed of the machine (default: a fresh one)")
+    group.addoption(
+        "--crash-seed", type=int, metavar="N", help="session seed: what is drawn and swept (default: a fresh one)"
+    )
     group.addoption("--crash-profile", choices=[*BOUNDS], default="default", help="default: the minute")
     group.addoption("--crash-minutes", type=float, default=10.0, metavar="M", help="budget of the soak's machine")
     group.addoption("--replay", metavar="SCHEDULE", help="run exactly this schedule and print its timeline")
