@@ -102,9 +102,9 @@ class _Stage:
 
 def _run(stage: _Stage, schedule: Schedule, hold: Kill) -> Rivals:
     (kill,) = schedule.kills
-    if not isinstance(kill, Kill) or kill.loss:
+    if not isinstance(kill, Kill) or kill != Kill(kill.label, kill.n):
         raise NotThere(f"'{schedule}' does not kill its first life, and that alone")
-    first = stage.live(stage.server, schedule, 1, kill=[kill.label, kill.n, ""])
+    first = stage.live(stage.server, schedule, 1, kill=[kill.label, kill.n])
     if not first.killed:
         raise NotThere(f"the first life never passed {kill}")
     held, release = stage.directory / "held", stage.directory / "release"

@@ -47,7 +47,13 @@ def life_lines(life: LifeEvidence) -> Iterator[str]:
 
 def _death(life: LifeEvidence, kill: Kill) -> Iterator[str]:
     if not kill.loss:
-        yield f"          SIGKILL at {kill}"
+        when = f"{kill.delay_ms} ms after" if kill.delay_ms else "at"
+        yield f"          SIGKILL {when} {kill.label}:{kill.n}{', of the host alone' if kill.alone else ''}"
+    if kill.alone:
+        death = life.death
+        rest = f"; then {death.survivors} of them were killed" if death.survivors else ""
+        yield f"          {death.lived_on} processes that it had started lived on, for {death.lived_on_s:.1f} s{rest}"
+    if not kill.loss:
         return
     yield f"          power lost at {kill.label}:{kill.n}, and with it {LOSSES[kill.loss]}"
     for lost in [line for event in life.of("power") for line in event["lost"]] or ["nothing: all of it was synced"]:
