@@ -9,8 +9,8 @@ options: the run is started over an earlier, unfinished one. `-` in place of a k
 in its place: that life is a resume from a state that somebody has damaged, which it must refuse; then the state is as
 it was, and the run goes on.
 `after-tool:2!` in place of `after-tool:2`: not the process alone dies there, the whole machine loses power (`LOSSES`).
-`after-tool:2+40`: it dies 40 ms later, wherever it is by then; that is a race, so no campaign draws it. `after-tool:2@host`:
-it dies alone, and what it had started lives on; otherwise that dies with it.
+`after-tool:2+40`: it dies 40 ms later, wherever it is by then; that is a race, so no campaign draws it.
+`after-tool:2@host`: it dies alone, and what it had started lives on; otherwise that dies with it.
 
 The words come from kinds.py. The form does not depend on Hypothesis: a line kept today can be replayed for ever.
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from crashtests.contract import Violation
 from crashtests.evidence import Evidence, LifeEvidence
@@ -37,12 +37,19 @@ def life_lines(life: LifeEvidence) -> Iterator[str]:
     """What happened in one life, a line for each thing that did."""
     hindered = f", hindered: {life.hindered_by}" if life.hindered_by else ""
     yield f"life {life.number}    {'resumes' if life.resume else 'starts'}{hindered}"
-    for event in life.events:
-        if text := _event(event):
-            yield f"          {text}"
+    # What another process has logged in its name came after its death.
+    own = [event for event in life.events if event["pid"] == life.events[0]["pid"]]
+    yield from _events(own)
     if life.killed_at:
         yield from _death(life, life.killed_at)
+        yield from _events(event for event in life.events if event not in own)
     yield f"  on disk {_scene(life.after)}"
+
+
+def _events(events: Iterable[Event]) -> Iterator[str]:
+    for event in events:
+        if text := _event(event):
+            yield f"          {text}"
 
 
 def _death(life: LifeEvidence, kill: Kill) -> Iterator[str]:

@@ -2,8 +2,8 @@
 
 It waits for three things at once: the death of the life, the end of the client (EOF on the channel, even in
 mid-life) and the life's time limit (`watch`). Whatever ends a life, everything that it started is
-killed before the report is sent, at once or, after a kill that is to take the life alone, when it has had time to end by
-itself; when the client goes, so do the life and the root.
+killed before the report is sent, at once or, where a kill is to take the life alone, when it has had time to
+end by itself; when the client goes, so do the life and the root.
 
 It loads neither pytest nor Hypothesis, and as little else as it can: a fork copies the page tables of all
 that is loaded. It does not know what a life is for, nor judge its death.
