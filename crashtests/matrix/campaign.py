@@ -1,8 +1,9 @@
 """One subject of the matrix: runs its plan, judges what happened, and writes each run as a line of raw evidence.
 
 A record is `{"part", "planned", "happened", "fired", "repeat", "broken": {guarantee: [sentence]}, "fault", "seconds",
-"lives": [...]}`, a life `{"number", "resume", "status", "killed", "witness", "signal", "exit_status", "events"}` with
-the events of the world's log. Where two resumes ran at once, `hold` is where the first of them waited.
+"lives": [...]}`, a life `{"number", "resume", "status", "killed", "witness", "signal", "lived_on", "exit_status",
+"events"}` with the events of the world's log; `lived_on` is `[processes, seconds]` of what was left alone when the host
+was killed. Where two resumes ran at once, `hold` is where the first of them waited.
 """
 
 from __future__ import annotations
@@ -16,20 +17,21 @@ from typing import Any, TextIO
 
 from crashtests.evidence import Evidence, LifeEvidence
 from crashtests.execute import Executor, SubjectFault
-from crashtests.matrix import judge, plan
+from crashtests.matrix import judge, plan, verdicts
 from crashtests.rivals import NotThere, Rivals, run_rivals
 from crashtests.schedule import Kill, Schedule, parse
 from crashtests.scripted import MODEL_ASKED
-from crashtests.shrink import order
 from crashtests.subject import Subject
 from crashtests.world import BEFORE_EFFECT
 
 Record = dict[str, Any]
 
-# How often a schedule is run on a subject that has races, and how often the smallest that breaks a guarantee is again.
+# How often a schedule is run on a subject that has races.
 RACE_RUNS = 4
+# Of the schedules that broke a guarantee how many are run again, until one shows it again, and how often each.
+CANDIDATES_MAX = 6
 CONFIRM_RUNS = 10
-CONFIRM_RUNS_IF_SLOW = 3
+CONFIRM_RUNS_IF_SLOW = 6
 # How often to try again for a kill that was not reached, on a subject that has races.
 FIRE_TRIES = 8
 RIVALS_MAX = 8
@@ -51,7 +53,7 @@ class Runner:
         self._seen: dict[tuple[str, Schedule], Evidence | None] = {}
 
     def run(self) -> None:
-        """All of the plan, then two resumes at once, then once more the smallest of each thing that is broken."""
+        """All of the plan, then two resumes at once, then again the smallest schedules of each thing that is broken."""
         subject = self._execute.subject
         for item in plan.items(subject, self._once):
             self._once(item)
@@ -59,9 +61,11 @@ class Runner:
                 self._run(item, repeat)
         for schedule, hold in islice(self._rival_runs(), RIVALS_MAX):
             self._run_rivals(schedule, hold)
-        for schedule in dict.fromkeys(self._smallest().values()):
-            for repeat in range(CONFIRM_RUNS_IF_SLOW if subject.slow else CONFIRM_RUNS):
-                self._run(plan.Item("confirm", schedule, must_fire=False), repeat)
+        for guarantee in judge.COLUMNS:
+            for line in verdicts.candidates(self.records, guarantee)[:CANDIDATES_MAX]:
+                self._confirm(plan.Item(verdicts.CONFIRM, parse(line)))
+                if verdicts.again(self.records, guarantee, line).shows:
+                    break
 
     def _once(self, item: plan.Item) -> Evidence | None:
         key = (item.part, item.schedule)
@@ -74,6 +78,13 @@ class Runner:
                     break
                 self._seen[key] = self._run(item, 0)
         return self._seen[key]
+
+    def _confirm(self, item: plan.Item) -> None:
+        key = (item.part, item.schedule)
+        if key not in self._seen:
+            self._seen[key] = self._run(item, 0)
+            for repeat in range(1, CONFIRM_RUNS_IF_SLOW if self._execute.subject.slow else CONFIRM_RUNS):
+                self._run(item, repeat)
 
     def _run(self, item: plan.Item, repeat: int) -> Evidence | None:
         if self._late():
@@ -89,7 +100,7 @@ class Runner:
             "part": item.part,
             "planned": str(item.schedule),
             "happened": str(evidence.schedule),
-            "fired": not (item.must_fire and evidence.overruns),
+            "fired": not item.must_fire or _as_planned(evidence),
             "repeat": repeat,
             "broken": judge.broken(evidence, reference, self._execute.subject),
             "fault": "",
@@ -126,16 +137,6 @@ class Runner:
             with suppress(StopIteration):
                 yield schedule, next(point for label in _HOLDS for point in passed if point == Kill(label))
 
-    def _smallest(self) -> dict[str, Schedule]:
-        """The smallest schedule that broke each guarantee, as it was planned."""
-        smallest: dict[str, Schedule] = {}
-        for record in self.records:
-            for guarantee in record["broken"] if record["fired"] and record["part"] in plan.KILLS else ():
-                schedule = parse(record["planned"])
-                if guarantee not in smallest or order(schedule) < order(smallest[guarantee]):
-                    smallest[guarantee] = schedule
-        return smallest
-
     def _late(self) -> bool:
         late = self._clock() > self._until
         self.left_out += late
@@ -145,6 +146,12 @@ class Runner:
         self.records.append({key: value for key, value in record.items() if key != "lives"})
         self._file.write(json.dumps(record) + "\n")
         self._file.flush()
+
+
+def _as_planned(evidence: Evidence) -> bool:
+    """Whether every kill fired, and none of a host alone left nothing that could live on."""
+    in_vain = any(life.killed_at.alone and not life.death.lived_on for life in evidence.lives if life.killed_at)
+    return not evidence.overruns and not in_vain
 
 
 def _runs(subject: Subject, part: str) -> int:
@@ -196,6 +203,7 @@ def _life(life: LifeEvidence) -> Record:
         "killed": str(life.killed_at) if life.killed_at else None,
         "witness": life.death.witness,
         "signal": life.death.signal,
+        "lived_on": [life.death.lived_on, round(life.death.lived_on_s, 3)],
         "exit_status": life.death.exit_status,
         "events": life.events,
     }

@@ -15,10 +15,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from crashtests.scripted import ScriptedModel
+from crashtests.schedule import Kill
+from crashtests.scripted import MODEL_ANSWERED, ScriptedModel
 from crashtests.subject import Ending, Life, Subject
 from crashtests.wire import serving
-from crashtests.world import WorldTool
+from crashtests.world import TOOL_RETURNED, WorldTool
 
 _PREFIX = "mcp__world__"
 _GO_ON = "Go on."
@@ -33,6 +34,8 @@ class ClaudeAgent(Subject):
     environment = "claude-agent"
     understands = frozenset({"read", "put", "pay", "text"})
     names_steps = True
+    starts_processes = True
+    delayed = (Kill(MODEL_ANSWERED), Kill(TOOL_RETURNED))  # the command line is a closed binary
     slow = True
     life_timeout_s = 60.0
     unjudged: ClassVar = {"SAME-END": "to resume it is to add a message, so the conversation is another"}

@@ -30,11 +30,18 @@ def pasted(tmp_path: Path) -> str:
     return f"{tmp_path / 'my_subject.py'}:Rows"
 
 
+def test_the_subject_is_short(pasted: str) -> None:
+    """It has at most 40 lines of code."""
+    lines = Path(pasted.rpartition(":")[0]).read_text().splitlines()
+
+    assert 40 >= len([line for line in lines if line.strip()])
+
+
 @pytest.mark.slow
 def test_the_subject_works_as_pasted(pasted: str, capsys: pytest.CaptureFixture[str]) -> None:
     """It is whole without a kill, and with one between a tool and its record the effect happens twice."""
     assert 0 == main(["replay", "v1 json marks [read pay][put] end", "--subject", pasted])
-    assert 1 == main(["replay", "v1 json marks [pay] end > before-result-saved:1", "--subject", pasted])
+    assert 1 == main(["replay", "v1 json marks [pay] end > before-results-saved:1", "--subject", pasted])
 
     said = capsys.readouterr().out
     assert "every guarantee holds" in said
