@@ -39,7 +39,7 @@ def order(schedule: Schedule) -> tuple[object, ...]:
     )
     options = (STORES.index(schedule.store), not schedule.marks, schedule.over, list(ENDS).index(schedule.end))
     kills = tuple(
-        (kill.n, list(LOSSES).index(kill.loss), kill.alone, kill.delay_ms) if isinstance(kill, Kill) else (0, 0, 0, 0)
+        (kill.n, list(LOSSES).index(kill.loss), kill.delay_ms, kill.alone) if isinstance(kill, Kill) else (0, 0, 0, 0)
         for kill in schedule.kills
     )
     return (*schedule.size(), turns, options, beside, kills)

@@ -35,6 +35,7 @@ class ClaudeAgent(Subject):
     understands = frozenset({"read", "put", "pay", "text"})
     names_steps = True
     starts_processes = True
+    races = True  # the command line saves a session when it finds the time
     delayed = (Kill(MODEL_ANSWERED), Kill(TOOL_RETURNED))  # the command line is a closed binary
     slow = True
     life_timeout_s = 60.0
