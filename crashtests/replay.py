@@ -16,7 +16,7 @@ from crashtests.contract import violations as judge
 from crashtests.evidence import Evidence
 from crashtests.execute import OURS, SubjectFault, executor
 from crashtests.forkserver.client import ForkServerError
-from crashtests.schedule import Hindrance, ScheduleError, parse
+from crashtests.schedule import Hindrance, Kill, ScheduleError, parse
 from crashtests.subject import SubjectError
 from crashtests.timeline import render
 
@@ -82,7 +82,10 @@ def overrun(evidence: Evidence) -> str | None:
         if life.overrun:
             passed = ", ".join(dict.fromkeys(life.passed)) or "nothing"
             hindrance = isinstance(life.planned, Hindrance)
-            problem = "had nothing saved to be hindered by" if hindrance else "never passed"
+            late = isinstance(life.planned, Kill) and life.planned.delay_ms
+            problem = (
+                "had nothing saved to be hindered by" if hindrance else "was over before" if late else "never passed"
+            )
             return (
                 f"life {life.number} {problem} {life.planned}{'' if hindrance else ', so it was not killed'}; "
                 f"what happened is '{evidence.schedule}'. It passed: {passed}"

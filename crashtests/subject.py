@@ -108,7 +108,7 @@ class Subject(ABC):
     names_steps: ClassVar[bool] = False
     """Whether its tools cannot learn the id of their call: then the input names the step (`WorldTool.run_step`)."""
     races: ClassVar[bool] = False
-    """Whether it saves on threads, or in a process, of its own, so that what a kill leaves can be a matter of chance."""
+    """Whether it saves on threads or in processes of its own, so that what a kill leaves can be a matter of chance."""
     parallel: ClassVar[bool] = False
     """Whether it runs the calls of one turn on threads of their own, so that their order is a matter of chance."""
     starts_processes: ClassVar[bool] = False

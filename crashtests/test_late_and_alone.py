@@ -10,6 +10,7 @@ import pytest
 
 from crashtests import execute as executing
 from crashtests import life
+from crashtests.__main__ import main
 from crashtests.evidence import Evidence
 from crashtests.execute import OURS, SubjectFault, executor
 from crashtests.schedule import Kill, parse
@@ -46,6 +47,12 @@ def test_a_kill_that_is_too_late() -> None:
     assert "v1 json marks [pay] end" == str(evidence.schedule)
 
 
+def test_a_replay_that_is_too_late(capsys: pytest.CaptureFixture[str]) -> None:
+    """It has run something else than the line says, which is an error that says so."""
+    assert 4 == main(["replay", "v1 json marks [pay] end > after-effect:1+60000", "--subject", NAIVE])
+    assert "life 1 was over before after-effect:1+60000, so it was not killed" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("closed", [False, True])
 def test_nobody_dies_who_has_said_how_it_ended(closed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once a life is about to log its end, a kill that is due no longer comes."""
@@ -79,7 +86,9 @@ def test_a_host_that_dies_alone() -> None:
     assert ["ask", "answer"] == [event["event"] for event in later]
     assert [1, 2] == [event["ask"] for event in first.of("ask")]
     story = render(evidence, [])
-    killed, living, asked = (story.index(text) for text in ("of the host alone", "lived on, for", "request 2"))
+    killed, living, asked = (
+        story.index(text) for text in ("of the host alone", "2 processes lived on, for", "request 2")
+    )
     assert killed < living < asked
 
 

@@ -82,9 +82,9 @@ RACES: list[tuple[int, int, str, str]] = [
         0,
         1,
         PAY_TWICE,
-        "a race: the 2 smallest schedules that broke it, run again, broke in fewer than half; this one most",
+        "a race: of 2 schedules run again none broke in half; this one most often, in 1 of 10",
     ),
-    (1, 1, PAY, "a race: the 2 smallest schedules that broke it, run again, broke in fewer than half; this one most"),
+    (1, 1, PAY, "a race: of 2 schedules run again none broke in half; this one most often, in 1 of 10"),
     (0, 0, PAY, "seen 2 times in 3 runs, and never again in 20 more: a race; this schedule broke in 0 of 10 (95 %"),
 ]
 
@@ -99,6 +99,13 @@ def test_a_race(one: int, two: int, line: str, says: str) -> None:
     assert line == smallest["schedule"]
     assert smallest["replay"].endswith(" --times 50") == (smallest["again"]["n"] < 10)
     assert says in page_of(subject("some", *runs))
+
+
+def test_a_race_of_one() -> None:
+    """Where one schedule alone broke it, and does so seldom, its line says how seldom."""
+    page = page_of(subject("some", record(broken=TWICE), *repeated(PAY, 2)))
+
+    assert "  - a race: run again, it broke in 2 of 10 (95 % interval of the rate: 6 to 51 %)" in page
 
 
 def test_candidates() -> None:

@@ -59,7 +59,8 @@ def _death(life: LifeEvidence, kill: Kill) -> Iterator[str]:
     if kill.alone:
         death = life.death
         rest = f"; then {death.survivors} of them were killed" if death.survivors else ""
-        yield f"          {death.lived_on} processes that it had started lived on, for {death.lived_on_s:.1f} s{rest}"
+        living = f"lived on, for {death.lived_on_s:.1f} s{rest}" if death.lived_on else "could live on"
+        yield f"          of what it had started {death.lived_on} processes {living}"
     if not kill.loss:
         return
     yield f"          power lost at {kill.label}:{kill.n}, and with it {LOSSES[kill.loss]}"

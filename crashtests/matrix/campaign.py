@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
@@ -32,6 +33,9 @@ RACE_RUNS = 4
 CANDIDATES_MAX = 6
 CONFIRM_RUNS = 10
 CONFIRM_RUNS_IF_SLOW = 6
+# How often in all the smallest of them is run, if none of them has shown it once more.
+STUBBORN_RUNS = 50
+STUBBORN_RUNS_IF_SLOW = 12
 # How often to try again for a kill that was not reached, on a subject that has races.
 FIRE_TRIES = 8
 RIVALS_MAX = 8
@@ -50,6 +54,7 @@ class Runner:
         self.records: list[Record] = []
         """What was written, without the lives."""
         self.left_out = 0
+        self._repeats: Counter[str] = Counter()
         self._seen: dict[tuple[str, Schedule], Evidence | None] = {}
 
     def run(self) -> None:
@@ -62,10 +67,7 @@ class Runner:
         for schedule, hold in islice(self._rival_runs(), RIVALS_MAX):
             self._run_rivals(schedule, hold)
         for guarantee in judge.COLUMNS:
-            for line in verdicts.candidates(self.records, guarantee)[:CANDIDATES_MAX]:
-                self._confirm(plan.Item(verdicts.CONFIRM, parse(line)))
-                if verdicts.again(self.records, guarantee, line).shows:
-                    break
+            self._confirm(guarantee)
 
     def _once(self, item: plan.Item) -> Evidence | None:
         key = (item.part, item.schedule)
@@ -79,12 +81,22 @@ class Runner:
                 self._seen[key] = self._run(item, 0)
         return self._seen[key]
 
-    def _confirm(self, item: plan.Item) -> None:
-        key = (item.part, item.schedule)
-        if key not in self._seen:
-            self._seen[key] = self._run(item, 0)
-            for repeat in range(1, CONFIRM_RUNS_IF_SLOW if self._execute.subject.slow else CONFIRM_RUNS):
-                self._run(item, repeat)
+    def _confirm(self, guarantee: str) -> None:
+        """Run what broke it again, the smallest first, until one shows it."""
+        slow = self._execute.subject.slow
+        lines = verdicts.candidates(self.records, guarantee)[:CANDIDATES_MAX]
+        for line in lines:
+            self._repeat(line, CONFIRM_RUNS_IF_SLOW if slow else CONFIRM_RUNS)
+            if verdicts.again(self.records, guarantee, line).shows:
+                return
+        if lines and not any(verdicts.again(self.records, guarantee, line).n for line in lines):
+            self._repeat(lines[0], STUBBORN_RUNS_IF_SLOW if slow else STUBBORN_RUNS)
+
+    def _repeat(self, line: str, runs: int) -> None:
+        """Run it again until that has been done so often."""
+        for repeat in range(self._repeats[line], runs):
+            self._run(plan.Item(verdicts.CONFIRM, parse(line)), repeat)
+        self._repeats[line] = max(runs, self._repeats[line])
 
     def _run(self, item: plan.Item, repeat: int) -> Evidence | None:
         if self._late():

@@ -128,9 +128,10 @@ def _again(cell: dict[str, Any]) -> str:
     if 2 * n >= of:
         less = "; smaller ones in fewer than half: " + ", ".join(map(_other, others)) if others else ""
         return f"the smallest that shows it again: broken in {rate}{less}"
+    if n and others:
+        return f"a race: of {len(others) + 1} schedules run again none broke in half; this one most often, in {rate}"
     if n:
-        count = f"the {len(others) + 1} smallest schedules that broke it" if others else "the schedule that broke it"
-        return f"a race: {count}, run again, broke in fewer than half; this one most often, in {rate}"
+        return f"a race: run again, it broke in {rate}"
     runs = of + sum(other["of"] for other in others)
     seen = "once" if cell["n"] == 1 else f"{cell['n']} times"
     return f"seen {seen} in {cell['of']} runs, and never again in {runs} more: a race; this schedule broke in {rate}"
