@@ -1,8 +1,8 @@
 """An heir: a process that goes on with the scripted model where a life was killed alone, and what it had started lives.
 
 To a Messages API it is nothing that a host has died. The suite's lives in the host, so before anything else is started
-there an heir is forked. It waits for the host's death (the end of a pipe), then serves for as long as any other process
-of the life's session is alive, and leaves. On Linux, where those can be listed; elsewhere nothing lives on.
+there an heir is forked. It waits for the host's death, then serves for as long as any other process of the life's
+session is alive, and leaves. On Linux, where those can be listed; elsewhere nothing lives on.
 """
 
 from __future__ import annotations
@@ -23,23 +23,20 @@ def inheriting(serve: Callable[[], None]) -> Iterator[None]:
 
     To be entered before this process has threads or children.
     """
-    reads, writes = os.pipe()
+    host = os.getpid()
     heir = os.fork()
     if heir == 0:
-        os.close(writes)
-        _inherit(reads, serve)
-    os.close(reads)
+        _inherit(host, serve)
     try:
         yield
     finally:
         os.kill(heir, signal.SIGKILL)
         os.waitpid(heir, 0)
-        os.close(writes)
 
 
-def _inherit(host_alive: int, serve: Callable[[], None]) -> NoReturn:
+def _inherit(host: int, serve: Callable[[], None]) -> NoReturn:
     try:
-        os.read(host_alive, 1)  # nothing ever comes but its end
+        _wait_for(host)
         threading.Thread(target=serve, daemon=True).start()
         while others := _others():
             _wait_for(min(others))
