@@ -75,8 +75,9 @@ class Runner:
             self._seen[key] = self._run(item, 0)
             # Where threads race, the kill before it may leave now this and now that, and so the resume passes now this
             # and now that.
-            for _ in range(FIRE_TRIES if self._execute.subject.races else 0):
-                if not item.must_fire or self.records[-1]["fired"]:
+            again = item.must_fire and item.part not in plan.MAY_MISS and self._execute.subject.races
+            for _ in range(FIRE_TRIES if again else 0):
+                if self.records[-1]["fired"]:
                     break
                 self._seen[key] = self._run(item, 0)
         return self._seen[key]

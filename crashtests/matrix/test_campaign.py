@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from crashtests.matrix import campaign, judge, plan, verdicts
-from crashtests.matrix.campaign import CANDIDATES_MAX, CONFIRM_RUNS, STUBBORN_RUNS, Runner
+from crashtests.matrix.campaign import CANDIDATES_MAX, CONFIRM_RUNS, FIRE_TRIES, STUBBORN_RUNS, Runner
 from crashtests.schedule import Kill, parse
 from crashtests.stories import Loose
 
@@ -40,6 +40,26 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
         return [record for record in runner.records if record["part"] == verdicts.CONFIRM]
 
     return run
+
+
+class Races(Loose):
+    """It saves on threads of its own."""
+
+    races = True
+
+
+@pytest.mark.parametrize(("part", "tries"), [(plan.AGAIN, FIRE_TRIES + 1), (plan.DELAYED, 1), (plan.LOOP, 1)])
+def test_until_it_fires(part: str, tries: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a subject that races a kill that was not reached is tried again, unless that it is not is no wonder."""
+    item = plan.Item(part, parse(LINES[0]), must_fire=part != plan.LOOP)
+    monkeypatch.setattr(plan, "items", lambda *_: iter([item]))
+    monkeypatch.setattr(judge, "broken", lambda *_: {})
+    never: Any = SimpleNamespace(schedule=parse(LINES[0]), overruns=1, lives=())
+    execute: Any = SimpleNamespace(subject=Races(), again=lambda *_, **__: never, reference=lambda schedule: None)
+    runner = Runner(execute, io.StringIO(), until=float("inf"))
+    runner.run()
+
+    assert tries == len(runner.records)
 
 
 def _and_so_on(answers: list[set[str]]) -> Iterator[set[str]]:
