@@ -28,7 +28,7 @@ from crashtests.world import BEFORE_EFFECT
 Record = dict[str, Any]
 
 # How often a schedule is run on a subject that has races.
-RACE_RUNS = 4
+RACE_RUNS = 3
 # Of the schedules that broke a guarantee how many are run again, until one shows it again, and how often each.
 CANDIDATES_MAX = 6
 CONFIRM_RUNS = 10

@@ -35,7 +35,7 @@ WRITTEN, NOT_TRUSTED = 0, 1
 def run_matrix(options: argparse.Namespace) -> int:
     """The subcommand: run, write, and say where. Returns its exit status."""
     names: Sequence[str] = options.subjects or list(SUBJECTS)
-    jobs = options.jobs or (os.cpu_count() or 1) + 1  # some subjects mostly wait
+    jobs = options.jobs or (os.cpu_count() or 1) + 2  # most subjects wait more than they work
     if options.minutes <= 0 or jobs < 1:
         return complain(f"--minutes {options.minutes} and --jobs {jobs} must be more than nothing", USAGE)
     try:
