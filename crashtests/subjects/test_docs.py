@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from crashtests.__main__ import main
+from crashtests.subject import load_subject
 from crashtests.subjects import SUBJECTS
 
 PAGE = (Path(__file__).parent / "README.md").read_text(encoding="utf-8")
@@ -20,6 +21,18 @@ def test_every_subject_is_in_the_table() -> None:
 
     assert set(SUBJECTS) == set(named)
     assert len(named) == len(set(named))
+
+
+def test_one_run_in_both_places() -> None:
+    """The table of the project's README is the first of MATRIX.md, row for row, and has every subject in it."""
+    page = (Path(__file__).parent / "MATRIX.md").read_text(encoding="utf-8")
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    tables = [
+        text.split("| subject |", 1)[1].split("\n\n", 1)[0] for text in (page, readme.split("<!-- matrix -->")[1])
+    ]
+
+    assert tables[0] == tables[1]
+    assert [load_subject(name).name for name in SUBJECTS] == re.findall(r"^\| ([^|]+) \| [^|]", tables[0], re.M)
 
 
 @pytest.fixture
