@@ -133,3 +133,19 @@ def test_replay_times(capsys: pytest.CaptureFixture[str]) -> None:
     assert 0 == main(["replay", line, "--times", "3"])
     assert capsys.readouterr().out.startswith("run 3 of at most 3\n")
     assert 2 == main(["replay", line, "--times", "0"])
+
+
+def test_replay_of_one_guarantee(capsys: pytest.CaptureFixture[str]) -> None:
+    """It alone says when to stop, and the exit status; those that only the matrix judges are among them."""
+    line = ["replay", "v1 json marks [pay] end > after-effect:1", "--subject", NAIVE, "--times", "2", "--guarantee"]
+
+    assert 1 == main([*line, "SESSION-KEPT"])
+    said = capsys.readouterr().out
+    assert said.startswith("run 1 of at most 2\n")
+    assert "BROKEN    SESSION-KEPT: life 2 found nothing to resume, although call_1-1_a1 had run" in said
+    assert 0 == main([*line, "PAIRED"])
+    said = capsys.readouterr().out
+    assert said.startswith("run 2 of at most 2\n")
+    assert "BROKEN    AT-MOST-ONCE" in said
+    assert 2 == main([*line, "ONE-OWNER"])
+    assert "--guarantee 'ONE-OWNER' is none of: AT-MOST-ONCE, TOLD, PAIRED," in capsys.readouterr().err

@@ -97,7 +97,7 @@ def test_a_race(one: int, two: int, line: str, says: str) -> None:
     smallest = cell(*runs)["smallest"]
 
     assert line == smallest["schedule"]
-    assert smallest["replay"].endswith(" --times 50") == (smallest["again"]["n"] < 10)
+    assert smallest["replay"].endswith(" --times 50 --guarantee AT-MOST-ONCE") == (smallest["again"]["n"] < 10)
     assert says in page_of(subject("some", *runs))
 
 
@@ -125,7 +125,7 @@ def test_not_run_again() -> None:
     smallest = cell(record(broken=TWICE))["smallest"]
 
     assert {"n": 0, "of": 0} == smallest["again"]
-    assert smallest["replay"].endswith(" --times 50")
+    assert smallest["replay"].endswith(" --times 50 --guarantee AT-MOST-ONCE")
 
 
 def test_a_confirmation_that_did_not_fire() -> None:

@@ -117,10 +117,11 @@ def _smallest(name: str, guarantee: str, records: Sequence[Record]) -> dict[str,
     line = best.schedule
     says = next(r["broken"][guarantee][0] for r in records if r["happened"] == line and guarantee in r["broken"])
     always = best.of and best.n == best.of
+    until = f" --times 50 --guarantee {guarantee}"
     smallest = {
         "schedule": line,
         "says": says,
-        "replay": f"python -m crashtests replay '{line}' --subject {name}{'' if always else ' --times 50'}",
+        "replay": f"python -m crashtests replay '{line}' --subject {name}{'' if always else until}",
         "again": {"n": best.n, "of": best.of},
         "others": [
             {"schedule": each.schedule, "n": each.n, "of": each.of} for each in others if each.of and each != best
