@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from crashtests import rivals
 from crashtests.__main__ import main
 from crashtests.matrix import plan
 
@@ -105,6 +106,29 @@ def test_rivals(capsys: pytest.CaptureFixture[str]) -> None:
         "BROKEN    a second resume was begun while the first was held at before-effect:1: the model was asked" in said
     )
     assert "BROKEN    the effect of pay (step 2-1) happened 3 times" in said
+
+
+def test_rivals_times(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where they may or may not meet, it is tried until they do and it breaks, so many times at most."""
+    real, tries = rivals.run_rivals, 0
+
+    def at_last(*arguments: Any) -> rivals.Rivals:
+        nonlocal tries
+        tries += 1
+        if tries < 3:
+            raise rivals.NotThere(f"no luck in try {tries}")
+        return real(*arguments)
+
+    monkeypatch.setattr(rivals, "run_rivals", at_last)
+    line = ["rivals", "v1 json marks [pay] end > model-answered:1", "--hold", "before-effect:1", "--subject"]
+
+    assert 4 == main([*line, NAIVE, "--times", "2"])
+    assert "no luck in try 2" in capsys.readouterr().err
+    tries = 0
+    naive = [*line[:1], "v1 json marks [pay] end > model-answered:2", "--hold", "model-asked:1", "--subject", NAIVE]
+    assert 1 == main([*naive, "--times", "9"])
+    assert 3 == tries
+    assert 2 == main([*naive, "--times", "0"])
 
 
 @pytest.mark.parametrize(

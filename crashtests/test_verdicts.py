@@ -175,6 +175,14 @@ def test_two_resumes() -> None:
     assert "asked; twice" == found["smallest"]["says"]
 
 
+def test_two_resumes_of_a_subject_that_races() -> None:
+    """What its first life leaves is a matter of chance, so the line tries more than once."""
+    run = record(plan.RIVALS, hold="before-effect:1", broken={judge.ONE_OWNER: ["asked"]})
+    (once, often) = (verdicts.cells("some", [run], {}, {}, races=races)[judge.ONE_OWNER] for races in (False, True))
+
+    assert once["smallest"]["replay"] + " --times 50" == often["smallest"]["replay"]
+
+
 def subject(name: str, *records: dict[str, Any]) -> dict[str, Any]:
     """Its part of matrix.json."""
     return {
