@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +18,7 @@ from crashtests.schedule import Schedule
 from crashtests.subject import Ending, Life, Subject
 from crashtests.subjects.naive import Naive
 from crashtests.subjects.ours import Harness
+from crashtests.wire import serving
 
 
 class Hangs(Subject):
@@ -200,6 +202,39 @@ class LeavesAChild(Naive):
             while True:
                 signal.pause()
         return super().live(life)
+
+
+class LeavesAWorker(Naive):
+    """Not bad: its framework has a process of its own, which asks the model once more when its host is dead."""
+
+    name = "leaves a worker"
+
+    def live(self, life: Life) -> Ending:
+        with serving(life.model, heir=life.model.afresh) as address:
+            worker = [sys.executable, "-c", WORKER, address]
+            with subprocess.Popen(worker, stdin=subprocess.PIPE):
+                return super().live(life)
+
+
+WORKER = """
+import json, sys, urllib.request
+sys.stdin.read()
+request = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Is anybody there?"}]}
+urllib.request.urlopen(urllib.request.Request(sys.argv[1], json.dumps(request).encode())).read()
+"""
+
+
+class Waits(Subject):
+    """Not bad: it passes a crash point of its own, and then does something that takes for ever."""
+
+    name = "waits"
+
+    def live(self, life: Life) -> Ending:
+        if life.resume:
+            return Ending("done")
+        life.point("there")
+        while True:
+            signal.pause()
 
 
 class InTurn(Subject):

@@ -182,7 +182,9 @@ def progress(case: Case) -> Iterator[str]:
         yield f"the last life ended '{evidence.last.status}' ({reason}), uninterrupted it is '{reference.last.status}'"
         return
     crashes = evidence.crashes
-    if evidence.count("ask") > reference.count("ask") + crashes:
+    # With a host that was killed alone the suite's end of the API died too, so what lived on may have to ask again.
+    cut_off = sum(kill.alone for life in evidence.lives if (kill := life.killed_at))
+    if evidence.count("ask") > reference.count("ask") + crashes + cut_off:
         yield (
             f"the model was asked {evidence.count('ask')} times; uninterrupted it is {reference.count('ask')}, "
             f"and there were {crashes} crashes"

@@ -29,6 +29,8 @@ from crashtests.subject import Scene, Subject, SubjectError, load_subject
 from crashtests.world import AFTER_EFFECT, Event, LogReader
 
 _LIFE = "crashtests.life:live"
+# What the processes that a life had started may take to end by themselves, where the life alone was killed.
+_LIVES_ON_S = 10.0
 # What a run's directory holds; `state` is the subject's.
 _OURS_IN_A_RUN = {"state", "world.log", "earlier.log", KEPT}
 OURS = "crashtests.subjects.ours:Harness"
@@ -178,7 +180,7 @@ class Executor:
         tools_end: bool = True,
         reuse: bool = False,
     ) -> Evidence:
-        self._check_power(schedule, kill_at)
+        self._check_kills(schedule, kill_at)
         directory = server.new_run()
         run = _Run(schedule, server, directory, LogReader(directory / "world.log"), kill_at, tools_end, reuse)
         try:
@@ -199,8 +201,14 @@ class Executor:
         finally:
             run.server.drop_run(run.directory)
 
-    def _check_power(self, schedule: Schedule, kill_at: Kill | None) -> None:
-        """Where it cannot be seen what is synced, power must not be lost: all would seem to be."""
+    def _check_kills(self, schedule: Schedule, kill_at: Kill | None) -> None:
+        """Where it cannot be seen what is synced, power must not be lost: all would seem to be.
+
+        Nor must one die at a delay of whom it is foretold from the crash points passed what follows.
+        """
+        if self.subject.settles_exactly and any(kill.delay_ms for kill in schedule.deaths):
+            problem = "is to die at a delay, which is none of its crash points: its own are everywhere, so name one"
+            raise SubjectFault(self.subject.name, schedule, 1, problem, "")
         lost = schedule.loses_power_from(0) or (kill_at is not None and kill_at.loss)
         if lost and schedule.store not in self.subject.power_stores:
             problem = f"is to lose power, which cannot be simulated: {schedule.store} is not in its power_stores"
@@ -304,11 +312,13 @@ class Executor:
             "run": str(run.directory),
             "log": "world.log" if number else "earlier.log",
             "accepted": sorted(self._accepted[str(run.schedule.without_kills)]) if run.reuse else [],
-            "kill": [kill.label, kill.n, kill.loss] if kill else None,
+            "kill": [kill.label, kill.n, kill.loss, kill.delay_ms, kill.alone] if kill else None,
             "watch": run.watched and not isinstance(planned, Hindrance),
             "tools_end": run.tools_end,
             "cwd": str(run.directory),
         }
+        if kill and kill.alone:
+            request["lives_on_s"] = _LIVES_ON_S
         return run.server.run(request)
 
     def _check(self, schedule: Schedule, life: LifeEvidence) -> None:

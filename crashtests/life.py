@@ -4,8 +4,8 @@ It builds the world, the scripted model and the tools for its schedule, arms the
 to the subject, and logs how the subject says it ended. It imports neither pytest nor Hypothesis.
 
 A request is `{"schedule": line, "life": number, "resume": bool, "run": directory, "log": name, "tools_end": bool,
-"kill": [label, n, loss] | null, "watch": bool, "accepted": [digest]}`. `tools_end`: whether tools that end the process
-do so; `watch`: whether this life or a later one is to lose power; `accepted`: see `ScriptedModel`.
+"kill": [label, n, loss, delay_ms, alone] | null, "watch": bool, "accepted": [digest]}`. `tools_end`: whether tools that
+end the process do so; `watch`: whether this life or a later one is to lose power; `accepted`: see `ScriptedModel`.
 For two resumes at once (rivals.py) also `"hold": [label, n, pipe, pipe]`, to say `HELD` at a crash point and wait for a
 line, and `"asks_from": number`.
 """
@@ -14,17 +14,18 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from _thread import allocate_lock  # not from `threading`, which does work of its own at every fork
+import time
+from _thread import allocate_lock, start_new_thread  # not `threading`, which does work of its own at every fork
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from crashtests import persistence, planted
 from crashtests.forkserver.child import TargetError, die
 from crashtests.kinds import PAUSE, WEB_SEARCH
 from crashtests.powerloss.disk import Disk
 from crashtests.powerloss.watch import watch
-from crashtests.schedule import ANY, parse
+from crashtests.schedule import ANY, Kill, parse
 from crashtests.scripted import MODEL_POINTS, ScriptedModel
 from crashtests.subject import Ending, Life, Subject, SubjectError, load_subject
 from crashtests.world import World, tools_of
@@ -90,6 +91,7 @@ def live(request: dict[str, Any]) -> int:
         point=points,
     )
     ending = _ending(life, world)
+    points.close()
     if disk is not None:
         disk.keep()
     world.log("ending", status=ending.status, reason=ending.reason.replace(str(run), "."), told=ending.told)
@@ -143,7 +145,7 @@ def _ignore(label: str) -> None:
 
 
 class _Points:
-    """Counts the crash points that this life passes, logs them, and dies or waits at the planned one.
+    """Counts the crash points that this life passes, logs them, and dies or waits at the planned one, or a while later.
 
     With a `disk`: what was not synced is lost there, if that is planned, or kept for a later life to lose.
     """
@@ -152,11 +154,12 @@ class _Points:
 
     def __init__(self, kill: list[Any] | None, hold: list[Any] | None, disk: Disk | None) -> None:
         self._kill: tuple[Any, ...] | None = tuple(kill[:2]) if kill else None
-        self._loss: str = kill[2] if kill else ""
+        self._how: list[Any] = kill[2:] if kill else []
         self._hold = hold
         self._disk = disk
         self._passes: Counter[str] = Counter()
         self._total = 0
+        self._closed = False
         self._lock = allocate_lock()  # a harness may pass them on threads of its own
 
     def __call__(self, label: str) -> None:
@@ -166,20 +169,35 @@ class _Points:
             self.world.passed(label)
             n = self._passes[label]
             if self._kill in ((label, n), (ANY, self._total)):
-                self._die(f"{label}:{n}")
+                self._kill = None
+                kill = Kill(label, n, *self._how)
+                if not kill.delay_ms:
+                    self._die(kill)
+                start_new_thread(self._die_later, (kill,))
         if self._hold and self._hold[:2] == [label, n]:
             self.world.log("held", label=f"{label}:{n}")
             self._wait(*self._hold[2:])
             self.world.log("released")
 
-    def _die(self, point: str) -> None:
+    def close(self) -> None:
+        """Whoever has not died by now does not: the life is about to say how it ended."""
+        with self._lock:
+            self._closed = True
+
+    def _die_later(self, kill: Kill) -> None:
+        time.sleep(kill.delay_ms / 1000)
+        with self._lock:
+            if not self._closed:
+                self._die(kill)
+
+    def _die(self, kill: Kill) -> NoReturn:
         self.world.flush()
-        if self._disk is not None and self._loss:
-            lost, others = self._disk.lose(self._loss)
+        if self._disk is not None and kill.loss:
+            lost, others = self._disk.lose(kill.loss)
             self.world.log("power", lost=lost, others=others)
         elif self._disk is not None:
             self._disk.keep()
-        die(f"{point}{self._loss}")
+        die(str(kill))
 
     def _wait(self, says: str, listens: str) -> None:
         with open(says, "wb", buffering=0) as pipe:

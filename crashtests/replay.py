@@ -12,11 +12,11 @@ from collections.abc import Callable
 
 from crashtests.campaign import Campaign, Nondeterminism
 from crashtests.contract import Violation
-from crashtests.contract import violations as judge
 from crashtests.evidence import Evidence
-from crashtests.execute import OURS, SubjectFault, executor
+from crashtests.execute import OURS, Executor, SubjectFault, executor
 from crashtests.forkserver.client import ForkServerError
-from crashtests.schedule import Hindrance, ScheduleError, parse
+from crashtests.matrix import judge
+from crashtests.schedule import Hindrance, Kill, ScheduleError, parse
 from crashtests.subject import SubjectError
 from crashtests.timeline import render
 
@@ -27,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_schedule(parser)
     parser.add_argument("--subject", metavar="PATH.py:NAME", default=OURS, help="the subject to run it on (ours)")
     parser.add_argument("--times", type=int, default=1, metavar="N", help="run it until it breaks, N times at most")
+    parser.add_argument("--guarantee", metavar="NAME", help="until this one breaks, such as TOLD; it alone decides")
 
 
 def add_schedule(parser: argparse.ArgumentParser) -> None:
@@ -38,22 +39,43 @@ def add_schedule(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if options.times < 1:
         return complain(f"--times {options.times} must be 1 or more", USAGE)
-    return with_evidence(options.schedule, options.subject, _show, times=options.times)
+    if options.guarantee not in (None, *judge.OF_ONE_RESUME):
+        known = ", ".join(judge.OF_ONE_RESUME)
+        return complain(f"--guarantee {options.guarantee!r} is none of: {known}", USAGE)
+
+    def breaks(violations: list[Violation]) -> bool:
+        return any(options.guarantee in (None, violation.guarantee) for violation in violations)
+
+    def show(evidence: Evidence, violations: list[Violation]) -> int:
+        print(render(evidence, violations))
+        if problem := overrun(evidence):
+            return complain(problem, OVERRUN)
+        return BROKEN if breaks(violations) else HOLDS
+
+    return with_evidence(options.schedule, options.subject, show, times=options.times, breaks=breaks)
 
 
-def with_evidence(line: str, subject: str, use: Callable[[Evidence, list[Violation]], int], *, times: int = 1) -> int:
+def with_evidence(
+    line: str,
+    subject: str,
+    use: Callable[[Evidence, list[Violation]], int],
+    *,
+    times: int = 1,
+    breaks: Callable[[list[Violation]], bool] = bool,
+) -> int:
     """Execute and judge a line, and `use` what was found; what prevents that is said in a line on stderr.
 
-    `times`: a subject with threads of its own may break in one run and not in another, so it is run until it does.
+    `times`: a subject with threads of its own may break in one run and not in another, so it is run until it `breaks`.
     """
     try:
         schedule = parse(line)
         with executor(subject, warm_up=False) as execute:
-            evidence, violations = Campaign(execute).check(schedule, "replay")
+            evidence, _ = Campaign(execute).check(schedule, "replay")
+            violations = _violations(execute, evidence)
             runs = 1
-            while not violations and runs < times:
+            while (evidence.overruns or not breaks(violations)) and runs < times:
                 evidence = execute.again(schedule, cold=False)
-                violations = judge(evidence, execute.reference(schedule), execute.subject)
+                violations = _violations(execute, evidence)
                 runs += 1
             if times > 1:
                 print(f"run {runs} of at most {times}")
@@ -69,11 +91,10 @@ def complain(says: str, status: int) -> int:
     return status
 
 
-def _show(evidence: Evidence, violations: list[Violation]) -> int:
-    print(render(evidence, violations))
-    if problem := overrun(evidence):
-        return complain(problem, OVERRUN)
-    return BROKEN if violations else HOLDS
+def _violations(execute: Executor, evidence: Evidence) -> list[Violation]:
+    """What is broken, of the contract and of what the matrix judges besides."""
+    found = judge.broken(evidence, execute.reference(evidence.schedule), execute.subject)
+    return [Violation(guarantee, says) for guarantee, told in found.items() for says in told]
 
 
 def overrun(evidence: Evidence) -> str | None:
@@ -82,7 +103,10 @@ def overrun(evidence: Evidence) -> str | None:
         if life.overrun:
             passed = ", ".join(dict.fromkeys(life.passed)) or "nothing"
             hindrance = isinstance(life.planned, Hindrance)
-            problem = "had nothing saved to be hindered by" if hindrance else "never passed"
+            late = isinstance(life.planned, Kill) and life.planned.delay_ms
+            problem = (
+                "had nothing saved to be hindered by" if hindrance else "was over before" if late else "never passed"
+            )
             return (
                 f"life {life.number} {problem} {life.planned}{'' if hindrance else ', so it was not killed'}; "
                 f"what happened is '{evidence.schedule}'. It passed: {passed}"

@@ -102,9 +102,9 @@ class _Stage:
 
 def _run(stage: _Stage, schedule: Schedule, hold: Kill) -> Rivals:
     (kill,) = schedule.kills
-    if not isinstance(kill, Kill) or kill.loss:
+    if not isinstance(kill, Kill) or kill != Kill(kill.label, kill.n):
         raise NotThere(f"'{schedule}' does not kill its first life, and that alone")
-    first = stage.live(stage.server, schedule, 1, kill=[kill.label, kill.n, ""])
+    first = stage.live(stage.server, schedule, 1, kill=[kill.label, kill.n])
     if not first.killed:
         raise NotThere(f"the first life never passed {kill}")
     held, release = stage.directory / "held", stage.directory / "release"
@@ -150,16 +150,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--hold", metavar="LABEL:N", required=True, help="where the first resume waits, such as before-effect:1"
     )
     parser.add_argument("--subject", metavar="PATH.py:NAME", default=OURS, help="the subject to run it on (ours)")
+    parser.add_argument("--times", type=int, default=1, metavar="N", help="until they meet and it breaks, N at most")
     parser.epilog = (__doc__ or "").partition("\n\n")[2].partition("\n\n")[2]
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.times < 1:
+        return complain(f"--times {options.times} must be 1 or more", USAGE)
     try:
         schedule, hold = parse(options.schedule), parse_kill(options.hold)
         if len(schedule.kills) != 1:
             return complain("two resumes need a schedule with one kill, and a crash point to hold one at", USAGE)
         with executor(options.subject, warm_up=False) as execute:
-            found = run_rivals(execute, schedule, hold)
+            found = _until_it_breaks(execute, schedule, hold, options.times)
     except (ScheduleError, SubjectError, ForkServerError) as error:
         return complain(str(error), USAGE)
     except NotThere as error:
@@ -168,6 +171,23 @@ def run(options: argparse.Namespace) -> int:
     if any(life.death.timed_out for life in found.lives):
         return complain("a life did not end within its time limit", FAULT)
     return BROKEN if found.violations() else HOLDS
+
+
+def _until_it_breaks(execute: Executor, schedule: Schedule, hold: Kill, times: int) -> Rivals:
+    """The first run in which both worked on it, of so many; else the last in which they met. Raises `NotThere`."""
+    met: Rivals | None = None
+    missed = NotThere("nothing was run")
+    for _ in range(times):
+        try:
+            met = run_rivals(execute, schedule, hold)
+        except NotThere as error:
+            missed = error
+            continue
+        if met.violations():
+            break
+    if met is None:
+        raise missed
+    return met
 
 
 def _show(found: Rivals, say: Callable[[str], None]) -> None:

@@ -9,6 +9,8 @@ options: the run is started over an earlier, unfinished one. `-` in place of a k
 in its place: that life is a resume from a state that somebody has damaged, which it must refuse; then the state is as
 it was, and the run goes on.
 `after-tool:2!` in place of `after-tool:2`: not the process alone dies there, the whole machine loses power (`LOSSES`).
+`after-tool:2+40`: it dies 40 ms later, wherever it is by then; that is a race, so no campaign draws it.
+`after-tool:2@host`: it dies alone, and what it had started lives on; otherwise that dies with it.
 
 The words come from kinds.py. The form does not depend on Hypothesis: a line kept today can be replayed for ever.
 """
@@ -26,6 +28,8 @@ STORES = ("json", "sqlite")
 CALLS_MAX = 4
 # What may stand in the way of a resume, which must then refuse: of the state on disk, or that a live process holds it.
 HINDRANCES = ("damaged", "incomplete", "foreign", "version", "held")
+# Behind a kill: of the host alone, the process that the harness runs in.
+ALONE = "@host"
 # As a kill's label: `any:7` dies at the 7th crash point passed, whichever it is. What happened then has its real label.
 ANY = "any"
 
@@ -59,14 +63,20 @@ PAUSED = Turn((), (PAUSE,))
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """Die at the n-th pass of `label` in this life; `loss`: what is lost with it, a key of `LOSSES`."""
+    """Die at the n-th pass of `label` in this life; `loss`: what is lost with it, a key of `LOSSES`.
+
+    `delay_ms`: so much later, 0 for at once; `alone`: what the process has started lives on.
+    """
 
     label: str
     n: int = 1
     loss: str = ""
+    delay_ms: int = 0
+    alone: bool = False
 
     def __str__(self) -> str:
-        return f"{self.label}:{self.n}{self.loss}"
+        delay = f"+{self.delay_ms}" if self.delay_ms else ""
+        return f"{self.label}:{self.n}{delay}{self.loss}{ALONE if self.alone else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +150,11 @@ class Schedule:
         odd = (self.store != "json") + (not self.marks) + self.over + (self.end != "end") + beside
         killed = self.deaths
         hindered = sum(isinstance(kill, Hindrance) for kill in self.kills)
-        odd += sum(list(LOSSES).index(kill.loss) for kill in killed)
+        odd += sum(list(LOSSES).index(kill.loss) + kill.alone + (kill.delay_ms > 0) for kill in killed)
         tools = sum(order.index(call) for call in calls)
         crashes = len(killed) + hindered + sum(TOOL_KINDS[call].ends is not None for call in calls)
-        return (crashes, len(self.turns), len(calls), tools, odd, sum(kill.n for kill in killed), len(self.kills))
+        passes = sum(kill.n for kill in killed)
+        return (crashes, len(self.turns), len(calls), tools, odd, passes, len(self.kills))
 
     @property
     def ending_calls(self) -> int:
@@ -159,7 +170,10 @@ _LINE = re.compile(
     r"(?P<version>\S+) (?P<store>\S+) (?P<marks>\S+)(?P<over> over)?"
     r"(?: (?P<turns>(?:\[[^\[\]]*\])+))? (?P<end>\S+)(?P<kills>(?: > \S+)*)"
 )
-_KILL = re.compile(r"(?P<label>[a-zA-Z][\w.-]*):(?P<n>[1-9][0-9]{0,5})(?P<loss>(?:![a-z]*)?)")
+_KILL = re.compile(
+    r"(?P<label>[a-zA-Z][\w.-]*):(?P<n>[1-9][0-9]{0,5})"
+    rf"(?:\+(?P<delay>[1-9][0-9]{{0,4}}))?(?P<loss>(?:![a-z]*)?)(?P<alone>(?:{ALONE})?)"
+)
 
 
 def parse(text: str) -> Schedule:
@@ -204,7 +218,7 @@ def _plan(text: str) -> Plan:
 
 
 def parse_kill(text: str) -> Kill:
-    """The kill that `label:n` stands for, with what is lost at its end. Raises `ScheduleError`."""
+    """The kill that `label:n` stands for, with what is behind it: `+40`, `!data`, `@host`. Raises `ScheduleError`."""
     match = _KILL.fullmatch(text)
     if match is None:
         raise ScheduleError(
@@ -212,7 +226,10 @@ def parse_kill(text: str) -> Kill:
             "hindrance, nor - for a life that is left alone"
         )
     _allowed("loss of power", match["loss"], LOSSES)
-    return Kill(match["label"], int(match["n"]), match["loss"])
+    delay_ms, alone = int(match["delay"] or 0), bool(match["alone"])
+    if match["loss"] and (delay_ms or alone):
+        raise ScheduleError(f"kill {text!r} loses power, which takes everything at once: neither +ms nor {ALONE} fits")
+    return Kill(match["label"], int(match["n"]), match["loss"], delay_ms, alone)
 
 
 def _allowed(what: str, word: str, allowed: object) -> None:

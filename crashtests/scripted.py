@@ -107,6 +107,11 @@ class ScriptedModel:
         self._point(MODEL_ANSWERED)
         return response
 
+    def afresh(self) -> ScriptedModel:
+        """The same model for a process that goes on when this one is dead: it knows all that was logged till now."""
+        world = self._world.afresh()
+        return ScriptedModel(self._schedule, world, strict=self._strict, names_steps=self._names_steps)
+
     def _answer(self, position: int, first: bool) -> tuple[list[Block], str | None]:
         turns = self._schedule.turns
         if position >= len(turns):

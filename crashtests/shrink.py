@@ -39,7 +39,8 @@ def order(schedule: Schedule) -> tuple[object, ...]:
     )
     options = (STORES.index(schedule.store), not schedule.marks, schedule.over, list(ENDS).index(schedule.end))
     kills = tuple(
-        (kill.n, list(LOSSES).index(kill.loss)) if isinstance(kill, Kill) else (0, 0) for kill in schedule.kills
+        (kill.n, list(LOSSES).index(kill.loss), kill.delay_ms, kill.alone) if isinstance(kill, Kill) else (0, 0, 0, 0)
+        for kill in schedule.kills
     )
     return (*schedule.size(), turns, options, beside, kills)
 

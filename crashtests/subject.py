@@ -108,9 +108,13 @@ class Subject(ABC):
     names_steps: ClassVar[bool] = False
     """Whether its tools cannot learn the id of their call: then the input names the step (`WorldTool.run_step`)."""
     races: ClassVar[bool] = False
-    """Whether it saves on threads of its own, so that what a kill leaves can be a matter of chance."""
+    """Whether it saves on threads or in processes of its own, so that what a kill leaves can be a matter of chance."""
     parallel: ClassVar[bool] = False
     """Whether it runs the calls of one turn on threads of their own, so that their order is a matter of chance."""
+    starts_processes: ClassVar[bool] = False
+    """Whether its framework runs a process of its own: the matrix then also kills the host alone (`label:n@host`)."""
+    delayed: ClassVar[tuple[Kill, ...]] = ()
+    """Crash points behind which code runs that cannot be reached: the matrix then also kills at delays after them."""
     slow: ClassVar[bool] = False
     """Whether a life takes seconds: the matrix then runs fewer scripts, and each once."""
     life_timeout_s: ClassVar[float] = 10.0

@@ -315,6 +315,20 @@ def test_progress_without_redoing() -> None:
     assert "3" in found["PROGRESS"][0]
 
 
+def test_progress_when_the_host_died_alone() -> None:
+    """What lived on may have to ask once more, since the suite's end of the API died with the host; and no more."""
+    first = life(ask(1, USER), answer((ID, "pay")), ran(), ask(2, USER), answer(), killed="after-tool:1@host")
+    again, once_more = [ask(3, USER), answer()], [ask(4, USER), answer()]
+
+    for extra in ([], once_more):
+        found = broken(
+            evidence("v1 json marks [pay] end", first, life(again, once_more, extra, ending(), after=whole())),
+            uninterrupted(),
+            Loose(),
+        )
+        assert ("PROGRESS" in found) == bool(extra)
+
+
 def test_progress_of_the_uninterrupted_run() -> None:
     """A harness that never gets anywhere does not pass by never getting anywhere every time."""
     idle = evidence("v1 json marks [pay] end", life(ending("stopped", "not today"), after=scene(USER)))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from crashtests import rivals
 from crashtests.__main__ import main
 from crashtests.matrix import plan
 
@@ -42,7 +43,8 @@ def test_matrix(matrix: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFi
 
     lines = [json.loads(line) for line in (tmp_path / naive["evidence"]).read_text().splitlines()]
     assert {"subject": "naive", "title": "naive loop", "versions": {}, "hash_seed": 0} == lines[0]
-    assert set(plan.PARTS) | {"confirm"} == {record["part"] for record in lines[1:]}
+    of_its_own = {plan.HOST, plan.DELAYED}  # for those that run a process of their own
+    assert set(plan.PARTS) - of_its_own | {"confirm"} == {record["part"] for record in lines[1:]}
     killed = [life for record in lines[1:] for life in record["lives"] if life["killed"]]
     assert {9} == {life["signal"] for life in killed}
     assert all(life["killed"] == life["witness"] for life in killed)
@@ -106,6 +108,29 @@ def test_rivals(capsys: pytest.CaptureFixture[str]) -> None:
     assert "BROKEN    the effect of pay (step 2-1) happened 3 times" in said
 
 
+def test_rivals_times(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where they may or may not meet, it is tried until they do and it breaks, so many times at most."""
+    real, tries = rivals.run_rivals, 0
+
+    def at_last(*arguments: Any) -> rivals.Rivals:
+        nonlocal tries
+        tries += 1
+        if tries < 3:
+            raise rivals.NotThere(f"no luck in try {tries}")
+        return real(*arguments)
+
+    monkeypatch.setattr(rivals, "run_rivals", at_last)
+    line = ["rivals", "v1 json marks [pay] end > model-answered:1", "--hold", "before-effect:1", "--subject"]
+
+    assert 4 == main([*line, NAIVE, "--times", "2"])
+    assert "no luck in try 2" in capsys.readouterr().err
+    tries = 0
+    naive = [*line[:1], "v1 json marks [pay] end > model-answered:2", "--hold", "model-asked:1", "--subject", NAIVE]
+    assert 1 == main([*naive, "--times", "9"])
+    assert 3 == tries
+    assert 2 == main([*naive, "--times", "0"])
+
+
 @pytest.mark.parametrize(
     ("line", "hold", "status", "says"),
     [
@@ -132,3 +157,19 @@ def test_replay_times(capsys: pytest.CaptureFixture[str]) -> None:
     assert 0 == main(["replay", line, "--times", "3"])
     assert capsys.readouterr().out.startswith("run 3 of at most 3\n")
     assert 2 == main(["replay", line, "--times", "0"])
+
+
+def test_replay_of_one_guarantee(capsys: pytest.CaptureFixture[str]) -> None:
+    """It alone says when to stop, and the exit status; those that only the matrix judges are among them."""
+    line = ["replay", "v1 json marks [pay] end > after-effect:1", "--subject", NAIVE, "--times", "2", "--guarantee"]
+
+    assert 1 == main([*line, "SESSION-KEPT"])
+    said = capsys.readouterr().out
+    assert said.startswith("run 1 of at most 2\n")
+    assert "BROKEN    SESSION-KEPT: life 2 found nothing to resume, although call_1-1_a1 had run" in said
+    assert 0 == main([*line, "PAIRED"])
+    said = capsys.readouterr().out
+    assert said.startswith("run 2 of at most 2\n")
+    assert "BROKEN    AT-MOST-ONCE" in said
+    assert 2 == main([*line, "ONE-OWNER"])
+    assert "--guarantee 'ONE-OWNER' is none of: AT-MOST-ONCE, TOLD, PAIRED," in capsys.readouterr().err

@@ -51,6 +51,8 @@ def test_every_word_reads_back() -> None:
     schedules += [replace(PLAIN, kills=(None, Hindrance(how))) for how in HINDRANCES]
     schedules += [replace(PLAIN, kills=(Kill(label, 12, loss),)) for loss in LOSSES for label in ("after-tool", ANY)]
 
+    schedules += [replace(PLAIN, kills=(Kill("after-tool", 2, "", 40, alone), None)) for alone in (True, False)]
+
     assert schedules == [parse(str(schedule)) for schedule in schedules]
 
 
@@ -70,6 +72,15 @@ def test_a_line_that_loses_power() -> None:
     assert ["", "!", "!data", "!torn"] == [kill.loss for kill in read.deaths]
     assert [True, True, True, True, True, False] == [read.loses_power_from(place) for place in range(6)]
     assert not replace(read, kills=read.kills[:2]).loses_power_from(0)
+
+
+def test_a_line_with_a_delay_and_a_host() -> None:
+    """`+ms` behind a kill is that much later, and `@host` the host alone; a kill without them is neither."""
+    read = parse("v1 json marks [pay] end > after-tool:2+40 > any:7@host > after-tool:1+1@host > after-tool:1")
+
+    assert [40, 0, 1, 0] == [kill.delay_ms for kill in read.deaths]
+    assert [False, True, True, False] == [kill.alone for kill in read.deaths]
+    assert not read.loses_power_from(0)
 
 
 def test_spaces_are_of_no_meaning() -> None:
@@ -99,6 +110,10 @@ WRONG = {
     "v1 json marks [pay] end > after-tool!": "kill 'after-tool!' is not label:n, such as after-tool:1, nor ~damaged",
     "v1 json marks [pay] end > after-tool:1!!": "kill 'after-tool:1!!' is not label:n",
     "v1 json marks [pay] end > after-tool:1!all": "loss of power '!all' is none of: !, !data, !torn",
+    "v1 json marks [pay] end > after-tool:1+0": "kill 'after-tool:1+0' is not label:n",
+    "v1 json marks [pay] end > after-tool:1@home": "kill 'after-tool:1@home' is not label:n",
+    "v1 json marks [pay] end > after-tool:1+5!": "kill 'after-tool:1+5!' loses power, which takes everything at once",
+    "v1 json marks [pay] end > after-tool:1!data@host": "neither +ms nor @host fits",
     "v1 json marks [pay] end > after-tool:0": "kill 'after-tool:0' is not label:n",
     "v1 json marks [pay] end > after-tool:1234567": "kill 'after-tool:1234567' is not label:n",
 }
@@ -157,6 +172,13 @@ v1 json marks [stop] end
 v1 json marks end > before-model:1 > before-model:1
 v1 json marks [stop] end > before-model:1
 """
+
+
+def test_size_of_a_kill() -> None:
+    """A kill at once is smaller than one of the host alone or at a delay."""
+    plain, alone, late, both = (parse(f"{PLAIN} > a:1{how}").size() for how in ("", "@host", "+40", "+40@host"))
+
+    assert plain < alone == late < both
 
 
 def test_size() -> None:

@@ -206,3 +206,11 @@ def test_order_tells_all_apart() -> None:
     candidates |= {replace(parse("v1 json marks end"), kills=(Kill("any", 1, loss),)) for loss in LOSSES}
 
     assert len(candidates) == len({order(each) for each in candidates})
+
+
+def test_order_of_delays() -> None:
+    """Of two delays the shorter is the simpler, and a kill of the host alone is simpler than any."""
+    mixed = ["a:1+2@host", "a:1+10", "a:1@host", "a:1+2", "a:1"]
+    schedules = sorted((parse(f"v1 json marks [pay] end > {kill}") for kill in mixed), key=order)
+
+    assert ["a:1", "a:1@host", "a:1+2", "a:1+10", "a:1+2@host"] == [str(*each.kills) for each in schedules]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from crashtests.contract import Violation
 from crashtests.evidence import Evidence, LifeEvidence
@@ -37,17 +37,31 @@ def life_lines(life: LifeEvidence) -> Iterator[str]:
     """What happened in one life, a line for each thing that did."""
     hindered = f", hindered: {life.hindered_by}" if life.hindered_by else ""
     yield f"life {life.number}    {'resumes' if life.resume else 'starts'}{hindered}"
-    for event in life.events:
-        if text := _event(event):
-            yield f"          {text}"
+    # What another process has logged in its name came after its death.
+    own = [event for event in life.events if event["pid"] == life.events[0]["pid"]]
+    yield from _events(own)
     if life.killed_at:
         yield from _death(life, life.killed_at)
+        yield from _events(event for event in life.events if event not in own)
     yield f"  on disk {_scene(life.after)}"
+
+
+def _events(events: Iterable[Event]) -> Iterator[str]:
+    for event in events:
+        if text := _event(event):
+            yield f"          {text}"
 
 
 def _death(life: LifeEvidence, kill: Kill) -> Iterator[str]:
     if not kill.loss:
-        yield f"          SIGKILL at {kill}"
+        when = f"{kill.delay_ms} ms after" if kill.delay_ms else "at"
+        yield f"          SIGKILL {when} {kill.label}:{kill.n}{', of the host alone' if kill.alone else ''}"
+    if kill.alone:
+        death = life.death
+        rest = f"; then {death.survivors} of them were killed" if death.survivors else ""
+        living = f"lived on, for {death.lived_on_s:.1f} s{rest}" if death.lived_on else "could live on"
+        yield f"          of what it had started {death.lived_on} processes {living}"
+    if not kill.loss:
         return
     yield f"          power lost at {kill.label}:{kill.n}, and with it {LOSSES[kill.loss]}"
     for lost in [line for event in life.of("power") for line in event["lost"]] or ["nothing: all of it was synced"]:

@@ -8,12 +8,14 @@ life.
 from __future__ import annotations
 
 import json
+import socket
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol
 
+from crashtests.heir import inheriting
 from crashtests.scripted import ApiRefused
 
 
@@ -42,9 +44,27 @@ def client(scripted: Asked) -> Any:
 
 
 @contextmanager
-def serving(scripted: Asked) -> Iterator[str]:
-    """The address of a Messages API on loopback, for `ANTHROPIC_BASE_URL`: reaches a harness in any language."""
+def serving(scripted: Asked, *, heir: Callable[[], Asked] | None = None) -> Iterator[str]:
+    """The address of a Messages API on loopback, for `ANTHROPIC_BASE_URL`: reaches a harness in any language.
 
+    It dies with this process, unless there is an `heir`, which then answers in its place (heir.py).
+    """
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        inheriting(lambda: _serve(listening, heir())) if heir else nullcontext(),  # before there are threads
+        _server(listening, scripted) as server,
+    ):
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        server.shutdown()
+
+
+def _serve(listening: socket.socket, scripted: Asked) -> None:
+    with _server(listening, scripted) as server:
+        server.serve_forever()
+
+
+def _server(listening: socket.socket, scripted: Asked) -> ThreadingHTTPServer:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             content = self.rfile.read(int(self.headers["content-length"]))
@@ -60,10 +80,10 @@ def serving(scripted: Asked) -> Iterator[str]:
         def log_message(self, format: str, *arguments: object) -> None:
             """Say nothing: what a life prints is its harness's."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
+    server = ThreadingHTTPServer(listening.getsockname()[:2], Handler, bind_and_activate=False)
+    server.socket.close()
+    server.socket = listening
+    return server
 
 
 def _answer(scripted: Asked, content: bytes) -> tuple[int, dict[str, Any]]:

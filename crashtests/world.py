@@ -90,6 +90,7 @@ class World:
         tools_end: bool = True,
     ) -> None:
         self._lock = RLock()  # a harness may run tools on threads of its own
+        self._path = path
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._past = LogReader(path).read()
         self._present: list[Event] = []
@@ -101,6 +102,10 @@ class World:
         self._tools_end = tools_end
         self.ended_by_tool = False
         """Whether a tool of this life has raised what ends a process."""
+
+    def afresh(self) -> World:
+        """The same life's world for another process, with all that was logged till now as past, and no crash points."""
+        return World(self._path, self._life, lambda label: None, tools_end=self._tools_end)
 
     @property
     def asks(self) -> int:

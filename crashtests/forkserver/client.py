@@ -82,6 +82,10 @@ class Death:
     """Processes that it had started and that were still alive after its end; they have been killed."""
     witnesses: tuple[str, ...] = ()
     """All labels it announced; more than one is a crash point that did not kill."""
+    lived_on: int = 0
+    """Processes that it had started and that were left alone after its death, see "lives_on_s"; 0 if none was."""
+    lived_on_s: float = 0.0
+    """Until the last of those had ended, or was killed with the `survivors`."""
 
     @property
     def killed(self) -> bool:
@@ -175,9 +179,10 @@ class ForkServer:
     def run(self, request: Mapping[str, Any]) -> Death:
         """Run one life and return how it ended.
 
-        The request is JSON, and reaches the function as it is. Two keys mean something here too: "cwd", the
-        directory to start in, and "random_seed", for `random.seed` (without it `random` is seeded afresh, as
-        in any new process).
+        The request is JSON, and reaches the function as it is. Three keys mean something here too: "cwd", the
+        directory to start in; "random_seed", for `random.seed` (without it `random` is seeded afresh, as
+        in any new process); and "lives_on_s": if this life dies of a signal, what it has started gets so long
+        to end by itself (Linux; elsewhere it is killed at once, as it is without this key).
 
         ForkServerError if the server is dead; TypeError or ValueError if the request is not JSON.
         """
@@ -332,6 +337,8 @@ def _death(target: str, report: dict[str, Any]) -> Death:
         duration_s=report["duration_s"],
         survivors=report["survivors"],
         witnesses=tuple(witnesses),
+        lived_on=report["lived_on"],
+        lived_on_s=report["lived_on_s"],
     )
 
 

@@ -77,6 +77,11 @@ def children() -> frozenset[int]:
     return frozenset(found)
 
 
+def strays(kept: Iterable[int] = ()) -> frozenset[int]:
+    """The living children of this process but for those `kept`; the dead are reaped. Empty where none can be listed."""
+    return children().difference(kept) if _reap_zombies() else frozenset()
+
+
 def end_stragglers(group: int, kept: Iterable[int] = ()) -> int:
     """Kill what is left of a life whose leader has been reaped; return how many processes that were.
 

@@ -2,7 +2,8 @@
 
 It waits for three things at once: the death of the life, the end of the client (EOF on the channel, even in
 mid-life) and the life's time limit (`watch`). Whatever ends a life, everything that it started is
-killed before the report is sent; when the client goes, so do the life and the root.
+killed before the report is sent, at once or, where a kill is to take the life alone, when it has had time to
+end by itself; when the client goes, so do the life and the root.
 
 It loads neither pytest nor Hypothesis, and as little else as it can: a fork copies the page tables of all
 that is loaded. It does not know what a life is for, nor judge its death.
@@ -104,7 +105,13 @@ class Server:
             status, timed_out = self._await_death(pid, began + self._start["life_timeout_s"])
             ended = time.monotonic()
             self._life = None
-            survivors = processes.end_stragglers(pid, self._kept)
+            lived_on = 0
+            try:
+                if os.WIFSIGNALED(status) and not timed_out:
+                    lived_on = self._let_live_on(request.get("lives_on_s", 0.0))
+                lived_on_s = time.monotonic() - ended if lived_on else 0.0
+            finally:
+                survivors = processes.end_stragglers(pid, self._kept)
             os.pwrite(self._group_record, bytes(8), 0)
             return {
                 "status": status,
@@ -113,6 +120,8 @@ class Server:
                 "output": _read_from(output, os.fstat(output).st_size - OUTPUT_BYTES_MAX),
                 "duration_s": ended - began,
                 "survivors": survivors,
+                "lived_on": lived_on,
+                "lived_on_s": lived_on_s,
             }
         finally:
             os.close(output)
@@ -163,6 +172,21 @@ class Server:
             os.set_inheritable(descriptor, True)
         numbers = [str(number) for number in (self._pid, *inherited)]
         os.execv(sys.executable, [sys.executable, *_COLD_ARGUMENTS, *numbers])
+
+    def _let_live_on(self, limit_s: float) -> int:
+        """Wait until what a killed life has started has ended by itself; return how many processes that was at first.
+
+        Raises ClientGone.
+        """
+        if not limit_s:
+            return 0
+        deadline = time.monotonic() + limit_s
+        living = processes.strays(self._kept)
+        lived_on = len(living)
+        # Their own children become ours as they die: look again.
+        while living and self._watch.reap(min(living), deadline) is not None:
+            living = processes.strays(self._kept)
+        return lived_on
 
     def _await_death(self, pid: int, deadline: float) -> tuple[int, bool]:
         """Reap the life; return its wait status and whether the time limit killed it."""

@@ -106,10 +106,20 @@ def write_much(request: dict[str, Any]) -> None:
 
 
 def start_others(request: dict[str, Any]) -> None:
-    """Leave `children` in the group and `daemons` in sessions of their own behind, then end as told."""
+    """Leave `children` in the group and `daemons` in sessions of their own behind, then end as told.
+
+    And `mourners`, which end by themselves as soon as this life is dead.
+    """
     holding = os.open(request["fifo"], os.O_WRONLY)
+    alive, host = os.pipe()
+    for _ in range(request.get("mourners", 0)):
+        if os.fork() == 0:
+            os.close(host)
+            os.read(alive, 1)  # until the life is dead
+            os._exit(0)
     for kind in ["child"] * request.get("children", 0) + ["daemon"] * request.get("daemons", 0):
         if os.fork() == 0:
+            os.close(host)
             if kind == "daemon":
                 os.setsid()
                 if os.fork():

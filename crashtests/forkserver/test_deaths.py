@@ -49,6 +49,16 @@ def client_in_mid_life(request: dict[str, Any], portable: bool) -> Iterator[tupl
             client.kill()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing lives on")
+def test_client_killed_while_others_live_on(fifo: Fifo) -> None:
+    """What lives on behind a dead life does not outlive the client either."""
+    request = {"do": "start_others", "children": 1, "then": "die", "fifo": fifo.path, "lives_on_s": 100.0}
+    with client_in_mid_life(request, False) as (client, _, _):
+        fifo.next_pid()
+        client.kill()
+        fifo.wait_for_end()
+
+
 @pytest.mark.parametrize("portable", [False, True])
 def test_client_killed(fifo: Fifo, portable: bool) -> None:
     """A client killed in mid-life takes its server, the life, what that has started and the root with it."""

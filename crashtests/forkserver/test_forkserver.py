@@ -196,6 +196,28 @@ def test_daemons(fifo: Fifo) -> None:
 
 
 @LINUX_ONLY
+@pytest.mark.parametrize(("children", "limit_s"), [(0, 15.0), (2, 0.2)])
+def test_what_lives_on(server: ForkServer, fifo: Fifo, children: int, limit_s: float) -> None:
+    """What a killed life has started gets its time: what ends by itself was not killed, the rest is, at the limit."""
+    request = {"do": "start_others", "mourners": 1, "children": children, "fifo": fifo.path, "then": "die"}
+    death = server.run({**request, "lives_on_s": limit_s})
+
+    assert death.killed
+    assert (death.lived_on, death.survivors) == (1 + children, children)
+    assert (death.lived_on_s >= limit_s) == bool(children)
+    fifo.wait_for_end()
+
+
+@pytest.mark.parametrize("more", [{"then": "return", "lives_on_s": 15.0}, {"then": "die"}])
+def test_what_does_not_live_on(either_server: ForkServer, fifo: Fifo, more: dict[str, Any]) -> None:
+    """A life that ends by itself takes along what it has started, and so does a kill that is not to spare it."""
+    death = either_server.run({"do": "start_others", "children": 1, "fifo": fifo.path, **more})
+
+    assert (death.lived_on, death.lived_on_s, death.survivors) == (0, 0.0, 1)
+    fifo.wait_for_end()
+
+
+@LINUX_ONLY
 def test_processes_of_the_target(fifo: Fifo) -> None:
     """What the target's prepare() has started is no life's survivor, and goes with the server."""
     with ForkServer(TARGET, setup={"helper": fifo.path}) as server:

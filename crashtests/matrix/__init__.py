@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--minutes", type=float, default=20.0, metavar="N", help="what it may take in all (20)")
     parser.add_argument("--out", default=DIRECTORY, metavar="DIR", help=f"where to write ({DIRECTORY})")
     parser.add_argument("--update", action="store_true", help="keep what is in DIR of subjects that are not run now")
-    parser.add_argument("--jobs", type=int, metavar="N", help="subjects at a time (default: one more than cores)")
+    parser.add_argument("--jobs", type=int, metavar="N", help="subjects at a time (default: two more than cores)")
     parser.epilog = (__doc__ or "").partition("\n\n")[2]
 
 

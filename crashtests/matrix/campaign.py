@@ -1,14 +1,16 @@
 """One subject of the matrix: runs its plan, judges what happened, and writes each run as a line of raw evidence.
 
 A record is `{"part", "planned", "happened", "fired", "repeat", "broken": {guarantee: [sentence]}, "fault", "seconds",
-"lives": [...]}`, a life `{"number", "resume", "status", "killed", "witness", "signal", "exit_status", "events"}` with
-the events of the world's log. Where two resumes ran at once, `hold` is where the first of them waited.
+"lives": [...]}`, a life `{"number", "resume", "status", "killed", "witness", "signal", "lived_on", "exit_status",
+"events"}` with the events of the world's log; `lived_on` is `[processes, seconds]` of what was left alone when the host
+was killed. Where two resumes ran at once, `hold` is where the first of them waited.
 """
 
 from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
@@ -16,20 +18,24 @@ from typing import Any, TextIO
 
 from crashtests.evidence import Evidence, LifeEvidence
 from crashtests.execute import Executor, SubjectFault
-from crashtests.matrix import judge, plan
+from crashtests.matrix import judge, plan, verdicts
 from crashtests.rivals import NotThere, Rivals, run_rivals
 from crashtests.schedule import Kill, Schedule, parse
 from crashtests.scripted import MODEL_ASKED
-from crashtests.shrink import order
 from crashtests.subject import Subject
 from crashtests.world import BEFORE_EFFECT
 
 Record = dict[str, Any]
 
-# How often a schedule is run on a subject that has races, and how often the smallest that breaks a guarantee is again.
-RACE_RUNS = 4
+# How often a schedule is run on a subject that has races.
+RACE_RUNS = 3
+# Of the schedules that broke a guarantee how many are run again, until one shows it again, and how often each.
+CANDIDATES_MAX = 6
 CONFIRM_RUNS = 10
-CONFIRM_RUNS_IF_SLOW = 3
+CONFIRM_RUNS_IF_SLOW = 6
+# How often in all the smallest of them is run, if none of them has shown it once more.
+STUBBORN_RUNS = 50
+STUBBORN_RUNS_IF_SLOW = 12
 # How often to try again for a kill that was not reached, on a subject that has races.
 FIRE_TRIES = 8
 RIVALS_MAX = 8
@@ -48,10 +54,11 @@ class Runner:
         self.records: list[Record] = []
         """What was written, without the lives."""
         self.left_out = 0
+        self._repeats: Counter[str] = Counter()
         self._seen: dict[tuple[str, Schedule], Evidence | None] = {}
 
     def run(self) -> None:
-        """All of the plan, then two resumes at once, then once more the smallest of each thing that is broken."""
+        """All of the plan, then two resumes at once, then again the smallest schedules of each thing that is broken."""
         subject = self._execute.subject
         for item in plan.items(subject, self._once):
             self._once(item)
@@ -59,9 +66,8 @@ class Runner:
                 self._run(item, repeat)
         for schedule, hold in islice(self._rival_runs(), RIVALS_MAX):
             self._run_rivals(schedule, hold)
-        for schedule in dict.fromkeys(self._smallest().values()):
-            for repeat in range(CONFIRM_RUNS_IF_SLOW if subject.slow else CONFIRM_RUNS):
-                self._run(plan.Item("confirm", schedule, must_fire=False), repeat)
+        for guarantee in judge.COLUMNS:
+            self._confirm(guarantee)
 
     def _once(self, item: plan.Item) -> Evidence | None:
         key = (item.part, item.schedule)
@@ -69,11 +75,29 @@ class Runner:
             self._seen[key] = self._run(item, 0)
             # Where threads race, the kill before it may leave now this and now that, and so the resume passes now this
             # and now that.
-            for _ in range(FIRE_TRIES if self._execute.subject.races else 0):
-                if not item.must_fire or self.records[-1]["fired"]:
+            again = item.must_fire and item.part not in plan.MAY_MISS and self._execute.subject.races
+            for _ in range(FIRE_TRIES if again else 0):
+                if self.records[-1]["fired"]:
                     break
                 self._seen[key] = self._run(item, 0)
         return self._seen[key]
+
+    def _confirm(self, guarantee: str) -> None:
+        """Run what broke it again, the smallest first, until one shows it."""
+        slow = self._execute.subject.slow
+        lines = verdicts.candidates(self.records, guarantee)[:CANDIDATES_MAX]
+        for line in lines:
+            self._repeat(line, CONFIRM_RUNS_IF_SLOW if slow else CONFIRM_RUNS)
+            if verdicts.again(self.records, guarantee, line).shows:
+                return
+        if lines and not any(verdicts.again(self.records, guarantee, line).n for line in lines):
+            self._repeat(lines[0], STUBBORN_RUNS_IF_SLOW if slow else STUBBORN_RUNS)
+
+    def _repeat(self, line: str, runs: int) -> None:
+        """Run it again until that has been done so often."""
+        for repeat in range(self._repeats[line], runs):
+            self._run(plan.Item(verdicts.CONFIRM, parse(line)), repeat)
+        self._repeats[line] = max(runs, self._repeats[line])
 
     def _run(self, item: plan.Item, repeat: int) -> Evidence | None:
         if self._late():
@@ -89,7 +113,7 @@ class Runner:
             "part": item.part,
             "planned": str(item.schedule),
             "happened": str(evidence.schedule),
-            "fired": not (item.must_fire and evidence.overruns),
+            "fired": not item.must_fire or _as_planned(evidence),
             "repeat": repeat,
             "broken": judge.broken(evidence, reference, self._execute.subject),
             "fault": "",
@@ -126,16 +150,6 @@ class Runner:
             with suppress(StopIteration):
                 yield schedule, next(point for label in _HOLDS for point in passed if point == Kill(label))
 
-    def _smallest(self) -> dict[str, Schedule]:
-        """The smallest schedule that broke each guarantee, as it was planned."""
-        smallest: dict[str, Schedule] = {}
-        for record in self.records:
-            for guarantee in record["broken"] if record["fired"] and record["part"] in plan.KILLS else ():
-                schedule = parse(record["planned"])
-                if guarantee not in smallest or order(schedule) < order(smallest[guarantee]):
-                    smallest[guarantee] = schedule
-        return smallest
-
     def _late(self) -> bool:
         late = self._clock() > self._until
         self.left_out += late
@@ -145,6 +159,12 @@ class Runner:
         self.records.append({key: value for key, value in record.items() if key != "lives"})
         self._file.write(json.dumps(record) + "\n")
         self._file.flush()
+
+
+def _as_planned(evidence: Evidence) -> bool:
+    """Whether every kill fired, and none of a host alone left nothing that could live on."""
+    in_vain = any(life.killed_at.alone and not life.death.lived_on for life in evidence.lives if life.killed_at)
+    return not evidence.overruns and not in_vain
 
 
 def _runs(subject: Subject, part: str) -> int:
@@ -196,6 +216,7 @@ def _life(life: LifeEvidence) -> Record:
         "killed": str(life.killed_at) if life.killed_at else None,
         "witness": life.death.witness,
         "signal": life.death.signal,
+        "lived_on": [life.death.lived_on, round(life.death.lived_on_s, 3)],
         "exit_status": life.death.exit_status,
         "events": life.events,
     }

@@ -30,6 +30,9 @@ COLUMNS = {
     ONE_OWNER: "a second resume beside a live one leaves the run alone",
 }
 
+# All but one can be judged of a run in which lives follow each other.
+OF_ONE_RESUME = tuple(name for name in COLUMNS if name != ONE_OWNER)
+
 
 def broken(evidence: Evidence, reference: Evidence, subject: Subject) -> dict[str, list[str]]:
     """Guarantee -> what went wrong, in sentences; only what can be judged, and is broken."""

@@ -2,13 +2,15 @@
 
 First every script without a kill, the control; then each crash point that the control passed, by label and count, so
 that each kill is planned and can be seen to have fired; then, from what the first kills have left, every crash point
-of the resume; then crash loops. Nothing is drawn at random.
+of the resume; then crash loops. Where a framework runs a process of its own, also kills of the host alone; and where
+code cannot be reached, kills at delays after an event. Nothing is drawn at random.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 
 from crashtests.evidence import Evidence
 from crashtests.schedule import Kill, Schedule, Turn
@@ -23,11 +25,17 @@ KILL = "one kill"
 PARALLEL = "one kill, parallel calls"
 AGAIN = "a kill, and one in its resume"
 LOOP = "killed at one place in the start and three resumes"
+HOST = "the host alone killed"
+DELAYED = "killed at a delay"
 RIVALS = "two resumes at once"
-PARTS = (CONTROL, KILL, PARALLEL, AGAIN, LOOP, RIVALS)
-KILLS = (KILL, PARALLEL, AGAIN, LOOP)
+PARTS = (CONTROL, KILL, PARALLEL, AGAIN, LOOP, HOST, DELAYED, RIVALS)
+KILLS = (KILL, PARALLEL, AGAIN, LOOP, HOST, DELAYED)
+# Where a run that does not come about is no run, and nothing is wrong: a resume never came to where it should wait, or
+# a life had ended before its kill was due.
+MAY_MISS = (DELAYED, RIVALS)
 
 LOOP_KILLS = 4
+DELAYS_MS = (1, 2, 5, 10, 15, 20, 30, 45, 60, 90, 150, 300)
 
 # One call; two calls that a harness may run in parallel; a turn behind a finished one, with a tool of each class.
 _SINGLE = Schedule((Turn(("pay",)),))
@@ -86,6 +94,11 @@ def items(subject: Subject, execute: Callable[[Item], Evidence | None]) -> Itera
             yield Item(AGAIN, killed(single, kill, second))
     for kill in points.get(single, ()):
         yield Item(LOOP, killed(single, *[kill] * LOOP_KILLS), must_fire=False)
+    for script, passed in points.items():
+        for kill in passed if subject.starts_processes else ():
+            yield Item(HOST, killed(script, replace(kill, alone=True)))
+    for event, delay_ms in product(subject.delayed, DELAYS_MS):
+        yield Item(DELAYED, killed(single, replace(event, delay_ms=delay_ms)))
 
 
 def _moments(subject: Subject) -> set[Kill]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from crashtests.matrix.judge import COLUMNS
-from crashtests.matrix.plan import PARTS
+from crashtests.matrix.plan import DELAYED, PARTS
 
 # The guarantees of the first table: what costs money, and what ends a run.
 SHORT = ("AT-MOST-ONCE", "TOLD", "PAIRED", "SESSION-KEPT", "NOT-WEDGED", "ONE-OWNER")
@@ -96,6 +96,8 @@ def _details(subject: dict[str, Any]) -> Iterator[str]:
         yield f"The time was up: {subject['left_out']} runs were left out."
     for part, lines in next(iter(subject["cells"].values())).get("invalid_parts", {}).items():
         yield f"Invalid: '{part}', for {len(lines)} kills did not fire where they were planned, such as `{lines[0]}`."
+    if late := subject["parts"][DELAYED]["too_late"]:
+        yield f"Of the kills at a delay {late} came too late, when the life had ended, and count for nothing."
     yield ""
     for says in subject["control"]:
         yield f"- without a kill: {says}"
@@ -112,11 +114,28 @@ def _detail(guarantee: str, cell: dict[str, Any]) -> Iterator[str]:
     yield f"- **{guarantee}** broken in {cell['n']} of {cell['of']}: {smallest['says']}"
     if "documented" in cell:
         yield f"  - documented: {cell['documented']}"
-    again = smallest.get("again", {})
-    if again.get("of"):
-        low, high = (100 * bound for bound in again["interval"])
-        yield (
-            f"  - the smallest schedule again: broken in {again['n']} of {again['of']} "
-            f"(95 % interval of the rate: {low:.0f} to {high:.0f} %)"
-        )
+    if smallest.get("again", {}).get("of"):
+        yield f"  - {_again(cell)}"
     yield f"  - `{smallest['replay']}`"
+
+
+def _again(cell: dict[str, Any]) -> str:
+    """What came of running its schedules again, in words."""
+    again, others = cell["smallest"]["again"], cell["smallest"]["others"]
+    low, high = (100 * bound for bound in again["interval"])
+    n, of = again["n"], again["of"]
+    rate = f"{n} of {of} (95 % interval of the rate: {low:.0f} to {high:.0f} %)"
+    if 2 * n >= of:
+        less = "; smaller ones in fewer than half: " + ", ".join(map(_other, others)) if others else ""
+        return f"the smallest that shows it again: broken in {rate}{less}"
+    if n and others:
+        return f"a race: of {len(others) + 1} schedules run again none broke in half; this one most often, in {rate}"
+    if n:
+        return f"a race: run again, it broke in {rate}"
+    runs = of + sum(other["of"] for other in others)
+    seen = "once" if cell["n"] == 1 else f"{cell['n']} times"
+    return f"seen {seen} in {cell['of']} runs, and never again in {runs} more: a race; this schedule broke in {rate}"
+
+
+def _other(other: dict[str, Any]) -> str:
+    return f"`{other['schedule']}` in {other['n']} of {other['of']}"

@@ -60,6 +60,25 @@ def test_second_kills_and_loops() -> None:
     assert [plan.Item(plan.LOOP, plan.killed(single, *[kill] * 4), must_fire=False) for kill in POINTS] == loops
 
 
+class OnTwoLegs(Loose):
+    """Its framework runs a process of its own, whose code cannot be reached."""
+
+    starts_processes = True
+    delayed = (Kill("model-asked"),)
+
+
+def test_a_process_of_its_own() -> None:
+    """Where there is one, the host is also killed alone at each point, and at each delay after the events named."""
+    items = planned(OnTwoLegs())
+    alone = [item.schedule.kills for item in items if item.part == plan.HOST]
+    late = [item.schedule for item in items if item.part == plan.DELAYED]
+
+    assert [(Kill(point.label, point.n, alone=True),) for point in POINTS] * len(plan.scripts(Loose())) == alone
+    single = next(iter(plan.scripts(Loose())))
+    assert [plan.killed(single, Kill("model-asked", delay_ms=ms)) for ms in plan.DELAYS_MS] == late
+    assert not {plan.HOST, plan.DELAYED} & {item.part for item in planned(Loose())}
+
+
 def test_columns() -> None:
     """Every guarantee of the contract has its column."""
     assert set() == set(GUARANTEES) - set(judge.COLUMNS)

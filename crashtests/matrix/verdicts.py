@@ -3,15 +3,19 @@
 A cell says of one guarantee: `holds` (0 of N runs broke it), `broken` (n of N, with the smallest schedule), `cannot` be
 judged (why), or `invalid`: kills did not fire where they were planned, so that something else was seen than was meant.
 Parts of the plan are valid or invalid as a whole; an invalid one counts for nothing, and is named.
+
+The schedule that stands for a broken cell is one that shows it again: of those that broke it, in order of size, the
+first that did so in half of its repetitions; if none did, the one that did so most often.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from crashtests.matrix.judge import COLUMNS, ONE_OWNER
-from crashtests.matrix.plan import CONTROL, KILLS, PARTS, RIVALS
+from crashtests.matrix.plan import CONTROL, DELAYED, KILLS, MAY_MISS, PARTS, RIVALS
 from crashtests.matrix.statistics import wilson
 from crashtests.schedule import parse
 from crashtests.shrink import order
@@ -22,8 +26,28 @@ Cell = dict[str, Any]
 CONFIRM = "confirm"
 
 
-def cells(name: str, records: Sequence[Record], cannot: dict[str, str], documents: dict[str, str]) -> dict[str, Cell]:
-    """The cell of every guarantee. `name`: the subject, as a replay is told it."""
+@dataclass(frozen=True, slots=True)
+class Again:
+    """How often a schedule broke a guarantee when it was run again."""
+
+    schedule: str
+    n: int
+    of: int
+
+    @property
+    def shows(self) -> bool:
+        """Whether one can rely on seeing it."""
+        return 0 < self.of <= 2 * self.n
+
+    @property
+    def rate(self) -> float:
+        return self.n / self.of if self.of else 0.0
+
+
+def cells(
+    name: str, records: Sequence[Record], cannot: dict[str, str], documents: dict[str, str], *, races: bool = False
+) -> dict[str, Cell]:
+    """The cell of every guarantee. `name`: the subject, as a replay is told it; `races`: what it leaves is chance."""
     found = {}
     for guarantee in COLUMNS:
         if guarantee in cannot:
@@ -31,13 +55,14 @@ def cells(name: str, records: Sequence[Record], cannot: dict[str, str], document
         else:
             parts = (RIVALS,) if guarantee == ONE_OWNER else KILLS
             cell = _cell(name, guarantee, [record for record in records if record["part"] in parts], records)
+            if races and guarantee == ONE_OWNER and "smallest" in cell:
+                cell["smallest"]["replay"] += " --times 50"  # the resume may find another state than it did then
         found[guarantee] = cell | ({"documented": documents[guarantee]} if guarantee in documents else {})
     return found
 
 
 def _cell(name: str, guarantee: str, runs: Sequence[Record], records: Sequence[Record]) -> Cell:
-    parts = {part: [r for r in runs if r["part"] == part] for part in dict.fromkeys(r["part"] for r in runs)}
-    missed = {part: lines for part, of_part in parts.items() if (lines := never_fired(of_part)) and part != RIVALS}
+    missed = _missed(runs)
     fired = [record for record in runs if record["fired"] and record["part"] not in missed]
     cell: Cell = {"n": sum(guarantee in record["broken"] for record in fired), "of": len(fired)}
     if missed:
@@ -46,7 +71,15 @@ def _cell(name: str, guarantee: str, runs: Sequence[Record], records: Sequence[R
         return cell | ({"verdict": "invalid"} if missed else {"verdict": "cannot", "why": _why_nothing(runs)})
     if not cell["n"]:
         return cell | {"verdict": "holds", "rate_at_most": round(wilson(0, len(fired))[1], 4)}
-    return cell | {"verdict": "broken", "smallest": _smallest(name, guarantee, fired, records)}
+    if guarantee == ONE_OWNER:
+        return cell | {"verdict": "broken", "smallest": _smallest_of_two(name, fired)}
+    return cell | {"verdict": "broken", "smallest": _smallest(name, guarantee, records)}
+
+
+def _missed(runs: Sequence[Record]) -> dict[str, list[str]]:
+    """Each part that is invalid, with the schedules that make it so."""
+    parts = {part: [r for r in runs if r["part"] == part] for part in dict.fromkeys(r["part"] for r in runs)}
+    return {part: lines for part, of_part in parts.items() if (lines := never_fired(of_part)) and part not in MAY_MISS}
 
 
 def never_fired(runs: Iterable[Record]) -> list[str]:
@@ -61,23 +94,54 @@ def _why_nothing(runs: Sequence[Record]) -> str:
     return "; ".join(faults) or "no run of it came about: nothing was left to resume, or the time was up"
 
 
-def _smallest(name: str, guarantee: str, fired: Sequence[Record], records: Sequence[Record]) -> dict[str, Any]:
-    """The smallest schedule that broke it; of runs with the same one the first."""
-    first = min((r for r in fired if guarantee in r["broken"]), key=lambda r: order(parse(r["planned"])))
-    line = first["planned"]
-    smallest = {"schedule": line, "says": first["broken"][guarantee][0]}
-    if guarantee == ONE_OWNER:
-        hold = first["hold"]
-        command = f"python -m crashtests rivals '{line}' --hold {hold} --subject {name}"
-        return smallest | {"says": "; ".join(first["broken"][guarantee]), "hold": hold, "replay": command}
-    again = [r for r in records if r["part"] == CONFIRM and r["planned"] == line]
-    n = sum(guarantee in record["broken"] for record in again)
-    always = n == len(again)
-    command = f"python -m crashtests replay '{line}' --subject {name}{'' if always else ' --times 50'}"
-    smallest |= {"replay": command, "again": {"n": n, "of": len(again)}}
-    if again:
-        smallest["again"]["interval"] = [round(bound, 4) for bound in wilson(n, len(again))]
+def candidates(records: Sequence[Record], guarantee: str) -> list[str]:
+    """The schedules that broke a guarantee, as they happened: smallest first, of one size those that did so most."""
+    runs = [record for record in records if record["part"] in KILLS]
+    missed = _missed(runs)
+    seen: dict[str, list[bool]] = {}
+    for record in runs:
+        if record["fired"] and record["part"] not in missed:
+            seen.setdefault(record["happened"], []).append(guarantee in record["broken"])
+    broke = [line for line, breaks in seen.items() if any(breaks)]
+    return sorted(broke, key=lambda line: (*order(parse(line)), -sum(seen[line]) / len(seen[line])))
+
+
+def again(records: Iterable[Record], guarantee: str, line: str) -> Again:
+    """What came of running a schedule again."""
+    runs = [record for record in records if record["part"] == CONFIRM and record["planned"] == line]
+    return Again(line, sum(r["fired"] and guarantee in r["broken"] for r in runs), len(runs))
+
+
+def _smallest(name: str, guarantee: str, records: Sequence[Record]) -> dict[str, Any]:
+    """The schedule that stands for a broken cell, how often it broke again, and the `others`, tried and found worse."""
+    tried = [again(records, guarantee, line) for line in candidates(records, guarantee)]
+    best = next((each for each in tried if each.shows), None)
+    others = tried[: tried.index(best)] if best else tried
+    best = best or max(tried, key=lambda each: each.rate)
+    line = best.schedule
+    says = next(r["broken"][guarantee][0] for r in records if r["happened"] == line and guarantee in r["broken"])
+    always = best.of and best.n == best.of
+    until = f" --times 50 --guarantee {guarantee}"
+    smallest = {
+        "schedule": line,
+        "says": says,
+        "replay": f"python -m crashtests replay '{line}' --subject {name}{'' if always else until}",
+        "again": {"n": best.n, "of": best.of},
+        "others": [
+            {"schedule": each.schedule, "n": each.n, "of": each.of} for each in others if each.of and each != best
+        ],
+    }
+    if best.of:
+        smallest["again"]["interval"] = [round(bound, 4) for bound in wilson(best.n, best.of)]
     return smallest
+
+
+def _smallest_of_two(name: str, fired: Sequence[Record]) -> dict[str, Any]:
+    """The smallest schedule with a resume beside another that is held."""
+    first = min((r for r in fired if r["broken"]), key=lambda r: order(parse(r["planned"])))
+    line, hold = first["planned"], first["hold"]
+    command = f"python -m crashtests rivals '{line}' --hold {hold} --subject {name}"
+    return {"schedule": line, "says": "; ".join(first["broken"][ONE_OWNER]), "hold": hold, "replay": command}
 
 
 def by_part(records: Sequence[Record]) -> dict[str, dict[str, int]]:
@@ -89,8 +153,8 @@ def by_part(records: Sequence[Record]) -> dict[str, dict[str, int]]:
         found[part] = {
             "n": sum(bool(record["broken"]) for record in fired),
             "of": len(fired),
-            # A resume that never came to where it should wait is no run of two.
-            "never_fired": len(never_fired(runs)) if part != RIVALS else 0,
+            "never_fired": len(never_fired(runs)) if part not in MAY_MISS else 0,
+            "too_late": len(never_fired(runs)) if part == DELAYED else 0,
         }
     return found
 

@@ -3,7 +3,8 @@
 The command line speaks to a Messages API on loopback, streaming. Resumed with `continue_conversation`, the most recent
 session of the directory, and a prompt to go on: https://code.claude.com/docs/en/agent-sdk/sessions .
 
-A kill takes this process, the host, and whatever it has started right behind it, so host and command line die together.
+A kill takes this process, the host, and whatever it has started right behind it, so host and command line die together;
+with `@host` behind it the command line lives on, and so does the API that it speaks to.
 What the command line adds of its own for the model (reminders, and the text around a result) is left out where
 conversations are compared. Its tools are not told the id of their call, so the script names its step.
 """
@@ -11,12 +12,14 @@ conversations are compared. Its tools are not told the id of their call, so the 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, ClassVar
 
-from crashtests.scripted import ScriptedModel
+from crashtests.schedule import Kill
+from crashtests.scripted import MODEL_ANSWERED, ScriptedModel
 from crashtests.subject import Ending, Life, Subject
 from crashtests.wire import serving
-from crashtests.world import WorldTool
+from crashtests.world import TOOL_RETURNED, WorldTool
 
 _PREFIX = "mcp__world__"
 _GO_ON = "Go on."
@@ -31,6 +34,9 @@ class ClaudeAgent(Subject):
     environment = "claude-agent"
     understands = frozenset({"read", "put", "pay", "text"})
     names_steps = True
+    starts_processes = True
+    races = True  # the command line saves a session when it finds the time
+    delayed = (Kill(MODEL_ANSWERED), Kill(TOOL_RETURNED))  # the command line is a closed binary
     slow = True
     life_timeout_s = 60.0
     unjudged: ClassVar = {"SAME-END": "to resume it is to add a message, so the conversation is another"}
@@ -46,11 +52,17 @@ class ClaudeAgent(Subject):
         finished = life.state_dir / "finished"  # a caller who was told of the end asks no more
         if finished.exists():
             return Ending("done")
-        with serving(_Plain(life)) as address:
+        with serving(_Plain(life.model, life.tools), heir=_heir(life)) as address:
             ending = asyncio.run(_live(life, address))
         if ending.status == "done":
             finished.touch()
         return ending
+
+
+def _heir(life: Life) -> Callable[[], _Plain] | None:
+    """Where the host is to be killed alone, the API that the command line then still speaks to."""
+    alone = any(kill.alone for kill in life.schedule.deaths)
+    return (lambda: _Plain(life.model.afresh(), life.tools)) if alone else None
 
 
 async def _live(life: Life, address: str) -> Ending:
@@ -92,11 +104,10 @@ def _tool(world_tool: WorldTool) -> Any:
 class _Plain:
     """The scripted model for a command line that says more than the conversation: only that is judged, and answered."""
 
-    def __init__(self, life: Life) -> None:
-        self._scripted: ScriptedModel = life.model
+    def __init__(self, scripted: ScriptedModel, tools: list[WorldTool]) -> None:
+        self._scripted = scripted
         self._tools = [
-            {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
-            for tool in life.tools
+            {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema} for tool in tools
         ]
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:

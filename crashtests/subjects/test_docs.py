@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from crashtests.__main__ import main
+from crashtests.subject import load_subject
 from crashtests.subjects import SUBJECTS
 
 PAGE = (Path(__file__).parent / "README.md").read_text(encoding="utf-8")
@@ -22,6 +23,18 @@ def test_every_subject_is_in_the_table() -> None:
     assert len(named) == len(set(named))
 
 
+def test_one_run_in_both_places() -> None:
+    """The table of the project's README is the first of MATRIX.md, row for row, and has every subject in it."""
+    page = (Path(__file__).parent / "MATRIX.md").read_text(encoding="utf-8")
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    tables = [
+        text.split("| subject |", 1)[1].split("\n\n", 1)[0] for text in (page, readme.split("<!-- matrix -->")[1])
+    ]
+
+    assert tables[0] == tables[1]
+    assert [load_subject(name).name for name in SUBJECTS] == re.findall(r"^\| ([^|]+) \| [^|]", tables[0], re.M)
+
+
 @pytest.fixture
 def pasted(tmp_path: Path) -> str:
     """The page's complete subject, in a file of its own."""
@@ -30,11 +43,18 @@ def pasted(tmp_path: Path) -> str:
     return f"{tmp_path / 'my_subject.py'}:Rows"
 
 
+def test_the_subject_is_short(pasted: str) -> None:
+    """It has at most 40 lines of code."""
+    lines = Path(pasted.rpartition(":")[0]).read_text().splitlines()
+
+    assert 40 >= len([line for line in lines if line.strip()])
+
+
 @pytest.mark.slow
 def test_the_subject_works_as_pasted(pasted: str, capsys: pytest.CaptureFixture[str]) -> None:
     """It is whole without a kill, and with one between a tool and its record the effect happens twice."""
     assert 0 == main(["replay", "v1 json marks [read pay][put] end", "--subject", pasted])
-    assert 1 == main(["replay", "v1 json marks [pay] end > before-result-saved:1", "--subject", pasted])
+    assert 1 == main(["replay", "v1 json marks [pay] end > before-results-saved:1", "--subject", pasted])
 
     said = capsys.readouterr().out
     assert "every guarantee holds" in said

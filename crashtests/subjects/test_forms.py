@@ -111,11 +111,11 @@ def test_what_the_command_line_adds() -> None:
             return {"content": [CALL, {"type": "text", "text": "Done."}]}
 
     scripted = Scripted()
-    life: Any = SimpleNamespace(model=scripted, tools=[])
+    model: Any = scripted
     reminder = {"type": "text", "text": "<system-reminder>\nof something"}
     told = {"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": "paid\n"}, reminder]}
 
-    answer = claude_agent._Plain(life).ask(
+    answer = claude_agent._Plain(model, []).ask(
         {
             "model": "m",
             "thinking": {"type": "adaptive"},
