@@ -10,17 +10,17 @@ Exit status: 0, every mutant is noticed or listed; 1, some survive; 2, there is 
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
 from crashtests.mutate import Mutant, mutants, source_of
-from crashtests.mutation import Baseline, Examiner, Verdict, baseline, swept
+from crashtests.mutation import Baseline, Covered, Examiner, Verdict, baseline, covered, swept
+from crashtests.workers import workers
 
 MODULES = ("loop", "settle", "reconcile", "ledger", "checkpoint", "store", "json_store", "sqlite_store", "durable")
 _PATH = Path(__file__).with_name("mutants.toml")
@@ -111,14 +111,12 @@ def _percent(part: int, whole: int) -> str:
 
 def _examined(tried: list[Mutant], jobs: int) -> Iterator[tuple[Mutant, Verdict]]:
     """Each mutant with what noticed it, as they are done."""
-    seen = baseline(swept())
-    with Examiner(seen) as examiner:
-        examiner.check()
-        if jobs == 1:
+    known = baseline(swept()), covered()
+    if jobs == 1:
+        with Examiner(*known) as examiner:
             yield from ((mutant, examiner.examine(mutant)) for mutant in tried)
-            return
-    spawned = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=spawned, initializer=_begin, initargs=(seen,)) as pool:
+        return
+    with workers(jobs, _begin, *known) as pool:
         futures = {pool.submit(_examine, mutant): mutant for mutant in tried}
         yield from ((futures[future], future.result()) for future in as_completed(futures))
 
@@ -126,10 +124,10 @@ def _examined(tried: list[Mutant], jobs: int) -> Iterator[tuple[Mutant, Verdict]
 _examiner: Examiner
 
 
-def _begin(seen: Baseline) -> None:
+def _begin(seen: Baseline, tests: Covered) -> None:
     """In a process of the pool: its fork servers end with it."""
     global _examiner
-    _examiner = Examiner(seen)
+    _examiner = Examiner(seen, tests)
 
 
 def _examine(mutant: Mutant) -> Verdict:

@@ -12,10 +12,12 @@ What both stores have in common is looked for on one of them.
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, Self
 
 import pytest
@@ -23,9 +25,9 @@ import pytest
 from crashtests.contract import violations
 from crashtests.evidence import Evidence
 from crashtests.execute import OURS, Executor, SubjectFault, executor
-from crashtests.forkserver.client import ForkServer, ForkServerError
+from crashtests.forkserver.client import Death, ForkServer, ForkServerError
 from crashtests.machine import run_shard
-from crashtests.mutate import Mutant, source_of
+from crashtests.mutate import Mutant
 from crashtests.schedule import Schedule
 from crashtests.subject import load_subject
 from crashtests.sweep import Task, sweep, tasks
@@ -59,7 +61,11 @@ _FIRST = {
     "store": ("test_ownership", "test_glance", "test_refusal"),
 }
 
+_SLOW_PATHS = [f"{_UNIT}/{name}.py" for name in _SLOW]
+
 Label = tuple[str, str]
+# By the id of a test.
+Covered = dict[str, frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +132,9 @@ def _no_cold_lives() -> ForkServer:
 class Examiner:
     """Examines mutants, one after the other. A context manager; it keeps what all tests need loaded."""
 
-    def __init__(self, seen: Baseline) -> None:
+    def __init__(self, seen: Baseline, covered: Covered | None = None) -> None:
         self._seen = seen
+        self._covered = covered or {}
         self._stack = ExitStack()
         self._tests: ForkServer | None = None
 
@@ -174,28 +181,59 @@ class Examiner:
         """The test that fails first; None if none does."""
         first = _FIRST.get(mutant.module.rpartition(".")[2], ())
         files = [f"{_UNIT}/{name}.py" for name in dict.fromkeys((*first, *_FILES))]
-        return self._failing(mutant, files) or self._failing(mutant, [f"{_UNIT}/{name}.py" for name in _SLOW], "--slow")
+        # All tests come after those that are known to tell: some tell it in processes that they start.
+        return (
+            self._failing(mutant, telling_tests(self._covered, mutant))
+            or self._failing(mutant, files)
+            or self._failing(mutant, _SLOW_PATHS, "--slow")
+        )
 
-    def _failing(self, mutant: Mutant, files: list[str], *options: str) -> str | None:
-        if self._tests is None:
-            server = ForkServer("crashtests.mutant_tests:run", life_timeout_s=TESTS_TIMEOUT_S)
-            self._tests = self._stack.enter_context(server)
-        with tempfile.TemporaryDirectory(prefix="crashtests-") as hook:
-            request = {"edit": asdict(mutant.edit), "hook": hook, "files": files, "options": options}
-            death = self._tests.run(request)
-        if death.exit_status == pytest.ExitCode.OK:
+    def _failing(self, mutant: Mutant, tests: Sequence[str], *options: str) -> str | None:
+        if not tests:
             return None
-        said = [line for line in death.output.splitlines() if line.startswith(("FAILED", "ERROR"))]
-        if death.timed_out or (death.exit_status in _RED and said):
-            return said[0] if said else f"the tests did not end in {TESTS_TIMEOUT_S:.0f} s"
-        raise RuntimeError(f"the tests could not be run on {mutant}: {death}")
+        if self._tests is None:
+            self._tests = self._stack.enter_context(_tests_server())
+        with tempfile.TemporaryDirectory(prefix="crashtests-") as hook:
+            request = {"edit": asdict(mutant.edit), "hook": hook, "tests": tests, "options": options}
+            death = self._tests.run(request)
+        return _red(death, f"on {mutant}")
 
-    def check(self) -> None:
-        """Raise `AssertionError` if the tests are red on the harness as it is; they would then notice anything."""
-        source = source_of("harness.reconcile")
-        as_it_is = Mutant("harness.reconcile", "", (0, 0), True, "none", "", "", source, f"{source}# as it is\n")
-        if how := self._unit_tests(as_it_is):
-            raise AssertionError(f"the harness's own tests are red without any mutant: {how}")
+
+def _tests_server() -> ForkServer:
+    return ForkServer("crashtests.mutant_tests:run", life_timeout_s=TESTS_TIMEOUT_S)
+
+
+def _red(death: Death, what: str) -> str | None:
+    """What pytest said of the test that failed; None if none did."""
+    if death.exit_status == pytest.ExitCode.OK:
+        return None
+    said = [line for line in death.output.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    if death.timed_out or (death.exit_status in _RED and said):
+        return said[0] if said else f"the tests did not end in {TESTS_TIMEOUT_S:.0f} s"
+    raise RuntimeError(f"the tests could not be run {what}: {death}")
+
+
+def covered() -> Covered:
+    """What each of the harness's own tests executes of it; of the slow ones nothing is known.
+
+    Raises `AssertionError` if they are red on the harness as it is: they would then notice anything.
+    """
+    files = [f"{_UNIT}/{name}.py" for name in _FILES]
+    with _tests_server() as server, tempfile.TemporaryDirectory(prefix="crashtests-") as directory:
+        path = Path(directory, "covered.json")
+        for tests, option in ((_SLOW_PATHS, ["--slow"]), (files, [])):
+            death = server.run({"covered": str(path), "tests": tests, "options": option})
+            if how := _red(death, "without any mutant"):
+                raise AssertionError(f"the harness's own tests are red without any mutant: {how}")
+        return {test: frozenset(lines) for test, lines in json.loads(path.read_text()).items()}
+
+
+def telling_tests(covered: Covered, mutant: Mutant) -> list[str]:
+    """The tests that execute a line of the mutant, first those that execute little else."""
+    if mutant.at_import:
+        return []
+    telling = [test for test, lines in covered.items() if lines & _names(mutant)]
+    return sorted(telling, key=lambda test: len(covered[test]))
 
 
 def _names(mutant: Mutant) -> set[str]:
