@@ -1,13 +1,13 @@
 """Does anything notice a mutant? First the campaign's own generators, then the harness's own tests.
 
 A mutant is applied as a planted bug is, in the process that loads the harness, with a fork server of its own. The
-campaign: every script of the default sweep unkilled; then those of up to one call killed at every crash point, once;
-then a few schedules of the machine. It stops at the first violation. What it went through without one may still miss
-a gate of a full session: a crash point that nobody passes any more.
+campaign: every script of the default sweep unkilled; then, of those of up to one call, the first of each kind, killed
+at every crash point, once; then a few schedules of the machine. It stops at the first violation. What it went through
+without one may still miss a gate of a full session: a crash point that nobody passes any more.
 
 A script can only tell a mutant whose line some life of it executes, so the others are left out: which lines that are is
 seen once, on the harness as it is. Killed lives need not be looked at, since they are beginnings of one that was not.
-What both stores have in common is looked for on one of them.
+What both stores have in common is looked for on one of them. Of the tests, those that execute the line come first.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from crashtests.contract import violations
 from crashtests.evidence import Evidence
 from crashtests.execute import OURS, Executor, SubjectFault, executor
 from crashtests.forkserver.client import Death, ForkServer, ForkServerError
+from crashtests.kinds import TOOL_KINDS
 from crashtests.machine import run_shard
 from crashtests.mutate import Mutant
 from crashtests.schedule import Schedule
@@ -33,7 +34,7 @@ from crashtests.subject import load_subject
 from crashtests.sweep import Task, sweep, tasks
 
 SWEPT_CALLS_MAX = 1
-MACHINE_SCHEDULES = 30
+MACHINE_SCHEDULES = 10
 # A mutant that never ends is one that is found; the harness's own lives take milliseconds.
 LIFE_TIMEOUT_S = 5.0
 # Only for what waits for ever: a busy machine must not be taken for a test that has noticed something.
@@ -160,10 +161,7 @@ class Examiner:
         if not telling:
             return None
         try:
-            # Most mutants break the very first lives, for which it is not worth while to warm anything up.
-            unkilled = _searched(mutant, telling, kills=False, warm_up=False)
-            how = unkilled if isinstance(unkilled, str) else _searched(mutant, telling, kills=True, warm_up=True)
-            return how if isinstance(how, str) else self._gate(telling, how)
+            return self._searches(mutant, telling)
         except SubjectFault as fault:
             return f"fault: {str(fault).partition('; it printed:')[0]}"
         except ForkServerError as error:
@@ -171,11 +169,37 @@ class Examiner:
         except AssertionError as error:
             return f"sweep: {error}"
 
-    def _gate(self, telling: list[Task], passed: set[Label]) -> str | None:
-        """A crash point that no life of a session would pass any more, if there is one."""
+    def _searches(self, mutant: Mutant, telling: list[Task]) -> str | None:
+        # Most mutants break the very first lives, for which it is not worth while to warm anything up.
+        passed = _searched(mutant, [replace(task, kills=0) for task in telling], warm_up=False)
+        if isinstance(passed, str):
+            return passed
+        killed = self._unlike(mutant.module, [task for task in telling if task.kills])
+        others = [task for task in telling if task.kills and task not in killed]
+        for tasks_killed, schedules in ((killed, MACHINE_SCHEDULES), (others, 0)):
+            more = _searched(mutant, tasks_killed, schedules=schedules)
+            if isinstance(more, str):
+                return more
+            passed |= more
+            # A crash point that seems to be gone may be one that only the others pass.
+            if not (missed := self._missed(telling, passed)):
+                return None
+        return f"gate: {' '.join(min(missed))} was never passed"
+
+    def _unlike(self, module: str, of: list[Task]) -> list[Task]:
+        """The first task of each kind: its lives execute other lines of the module, or its calls have other effects."""
+        name = module.rpartition(".")[2]
+        kinds: dict[tuple[object, ...], Task] = {}
+        for task in of:
+            lines = frozenset(line for line in self._seen[task].lines if line.startswith(f"{name}."))
+            effects = frozenset(TOOL_KINDS[call].effect for call in task.base.tool_kinds())
+            kinds.setdefault((lines, effects, task.base.marks), task)
+        return list(kinds.values())
+
+    def _missed(self, telling: list[Task], passed: set[Label]) -> set[Label]:
+        """Crash points that no life of a session would pass any more."""
         elsewhere = {label for task, seen in self._seen.items() if task not in telling for label in seen.labels}
-        missed = {label for task in telling for label in self._seen[task].labels} - passed - elsewhere
-        return f"gate: {' '.join(min(missed))} was never passed" if missed else None
+        return {label for task in telling for label in self._seen[task].labels} - passed - elsewhere
 
     def _unit_tests(self, mutant: Mutant) -> str | None:
         """The test that fails first; None if none does."""
@@ -245,8 +269,10 @@ class _Found(Exception):
     """The machine has drawn a schedule that breaks a guarantee."""
 
 
-def _searched(mutant: Mutant, telling: list[Task], *, kills: bool, warm_up: bool) -> str | set[Label]:
-    """The first violation, or which crash points were passed. Without `kills`: the scripts alone, no machine.
+def _searched(
+    mutant: Mutant, tasks_told: Sequence[Task], *, schedules: int = 0, warm_up: bool = True
+) -> str | set[Label]:
+    """The first violation, or which crash points were passed. `schedules`: how many of the machine come after.
 
     Raises `SubjectFault`, `ForkServerError`, and what the sweep says of a life that passes other points than it should.
     """
@@ -263,13 +289,13 @@ def _searched(mutant: Mutant, telling: list[Task], *, kills: bool, warm_up: bool
             if how := broken(execute.execute(schedule)):
                 raise _Found(how)
 
-        for task in telling:
-            for evidence in _lives(replace(task, kills=task.kills if kills else 0), execute):
+        for task in tasks_told:
+            for evidence in _lives(task, execute):
                 if how := broken(evidence):
                     return how
-        if kills:
+        if schedules:
             try:
-                run_shard(judge, execute.subject, seed_number=0, schedules=MACHINE_SCHEDULES)
+                run_shard(judge, execute.subject, seed_number=0, schedules=schedules)
             except _Found as found:
                 return str(found)
     return passed
