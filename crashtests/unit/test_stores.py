@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import stat
 import tempfile
 from pathlib import Path
@@ -212,9 +213,26 @@ def test_the_run_id_ties_checkpoint_and_ledger(fast_path: Path) -> None:
 
 
 def test_a_store_that_was_not_opened_writes_nothing(fast_path: Path) -> None:
-    """A save before load or start is an error that says so."""
+    """A save before load or start, or after the run was let go of, is an error that says so."""
     with pytest.raises(WriteFailed, match="load or start first"):
         SqliteStore(fast_path).save(states.begun(), "save-a")
+    store = SqliteStore(fast_path / "state")
+    scene, _ = states.sample(store)
+    with pytest.raises(WriteFailed, match="load or start first"):
+        store.save(scene, "save-a")
+
+
+def test_opening_again_lets_go_of_the_database_that_was_open(fast_path: Path) -> None:
+    """It is closed then, not when somebody collects it: a late close would remove the log of the one now open."""
+    store = SqliteStore(fast_path / "state")
+    with store.owned(create=True):
+        store.start(states.begun())
+        first = store._connection
+        assert first is not None
+        store.load()
+
+        with pytest.raises(sqlite3.ProgrammingError, match="closed database"):
+            first.execute("SELECT 1")
 
 
 def test_json_makes_the_text_of_a_value_once(fast_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
