@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from crashtests import mutants
 from crashtests.__main__ import main
+from crashtests.forkserver.client import ForkServer
 from crashtests.mutate import Mutant
-from crashtests.mutation import Examiner, baseline
+from crashtests.mutation import Examiner, baseline, telling_tests
 from crashtests.schedule import parse
 from crashtests.sweep import Task
 
@@ -46,6 +50,33 @@ def mutant(module: str, before: str, after: str) -> Mutant:
     """The one mutant that makes `after` of `before`."""
     (found,) = (m for m in mutants.all_mutants([module]) if (m.before, m.after) == (before, after))
     return found
+
+
+def test_the_tests_that_tell_come_first() -> None:
+    """Those that execute a line of the mutant, first those that execute little else; for an import nobody is first."""
+    inside = mutant("reconcile", "return Move.RUN_AGAIN", "return None")
+    line = f"reconcile.{inside.lines[0]}"
+    covered = {
+        "much": frozenset({line, "loop.1"}),
+        "little": frozenset({line}),
+        "elsewhere": frozenset({f"loop.{inside.lines[0]}"}),
+    }
+
+    assert ["little", "much"] == telling_tests(covered, inside)
+    assert [] == telling_tests(covered, mutant("loop", "TURNS_MAX = 50", "TURNS_MAX = 51"))
+
+
+@pytest.mark.slow
+def test_what_a_test_executes(tmp_path: Path) -> None:
+    """The lines of the harness are written down test by test, and nothing else is."""
+    path = tmp_path / "covered.json"
+    with ForkServer("crashtests.mutant_tests:run", life_timeout_s=60) as server:
+        death = server.run({"covered": str(path), "tests": ["crashtests/unit/test_reconcile.py"], "options": []})
+    executed: dict[str, list[str]] = json.loads(path.read_text())
+
+    assert 0 == death.exit_status
+    assert {True} == {test.startswith("crashtests/unit/test_reconcile.py::test_") for test in executed}
+    assert {"reconcile"} <= {line.partition(".")[0] for lines in executed.values() for line in lines}
 
 
 @pytest.mark.slow
