@@ -9,9 +9,9 @@ import pytest
 
 from crashtests.unit.bodies import asks, call, result, says
 from crashtests.unit.lives import both_stores
-from crashtests.unit.scenes import STORES, Scene
+from crashtests.unit.scenes import STORES, TASK, Scene
 from crashtests.unit.world import DONE_TEXT, WorldModel
-from harness import Effect, StateMode, StateRefused, Store, Tool, UsageError
+from harness import Effect, StateMode, StateRefused, Store, Tool, UsageError, run_agent
 from harness.settle import UNKNOWN_TEXT
 
 SCRIPT = [asks(call("t1")), asks(call("t2")), says("done")]
@@ -138,6 +138,17 @@ def test_a_fresh_start_sets_the_run_aside_and_is_another_run(store_class: type[S
     assert first.run_id != second.run_id
     assert ("done", 45) == (second.status, second.tokens_used)
     assert [f"[start] an earlier run was set aside in {made.store.directory / 'set-aside-1'}"] == said[:1]
+
+
+@both_stores
+def test_whoever_does_not_say_resume_starts(store_class: type[Store], fast_path: Path) -> None:
+    """By default a run is started, whether or not one is there, which is then set aside."""
+    made = scene(fast_path, store_class)
+    first = run_agent(made.model, TASK, made.tools, made.store)
+    second = run_agent(made.model, TASK, made.tools, made.store)
+
+    assert ["done", "done"] == [first.status, second.status]
+    assert (second.run_id, True) == (made.saved.run_id, (made.store.directory / "set-aside-1").is_dir())
 
 
 READ_ONLY, IDEMPOTENT, SIDE_EFFECT = Effect.READ_ONLY, Effect.IDEMPOTENT, Effect.SIDE_EFFECT
