@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -44,18 +45,18 @@ TESTS_TIMEOUT_S = 900.0
 
 _RED = (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)
 _UNIT = "crashtests/unit"
-_FILES = (
+FILES = (
     *("test_reconcile", "test_stores", "test_loop", "test_loop_resume", "test_loop_stops", "test_checkpoint"),
-    *("test_refusal", "test_refusal_sqlite", "test_ownership", "test_failing_disk", "test_damage", "test_cli_use"),
+    *("test_refusal", "test_refusal_sqlite", "test_ownership", "test_damage", "test_cli_use"),
     *("test_cli", "test_cli_processes", "test_cli_usage", "test_cli_tools", "test_moments", "test_wrong_variants"),
     *("test_durable", "test_glance", "test_response", "test_outcome", "test_tool", "test_crash"),
 )
 # Those marked slow.
-_SLOW = ("test_kills",)
+SLOW = ("test_failing_disk", "test_kills")
 # Where to look first.
 _FIRST = {
     "checkpoint": ("test_checkpoint", "test_refusal"),
-    "durable": ("test_durable", "test_failing_disk"),
+    "durable": ("test_durable",),
     "json_store": ("test_refusal", "test_stores", "test_damage"),
     "ledger": ("test_refusal", "test_stores"),
     "reconcile": ("test_reconcile",),
@@ -64,7 +65,7 @@ _FIRST = {
     "store": ("test_ownership", "test_glance", "test_refusal"),
 }
 
-_SLOW_PATHS = [f"{_UNIT}/{name}.py" for name in _SLOW]
+_SLOW_PATHS = [f"{_UNIT}/{name}.py" for name in SLOW]
 
 Label = tuple[str, str]
 # By the id of a test.
@@ -132,6 +133,67 @@ def _no_cold_lives() -> ForkServer:
     raise NotImplementedError("nothing here is executed cold")
 
 
+class _Campaign:
+    """The campaign that one mutant meets. `unkilled` comes before `killed`; each says what it noticed, or None."""
+
+    def __init__(self, seen: Baseline, mutant: Mutant) -> None:
+        self._seen = seen
+        self._mutant = mutant
+        telling = [task for task, each in seen.items() if mutant.at_import or each.lines & _names(mutant)]
+        # What the stores have in common is looked for on one of them.
+        store = "sqlite" if mutant.module.endswith("sqlite_store") else "json"
+        self._telling = [task for task in telling if task.base.store == store] or telling
+        self._passed: set[Label] = set()
+
+    def unkilled(self) -> str | None:
+        # Most mutants break the very first lives, for which it is not worth while to warm anything up.
+        return self._search([replace(task, kills=0) for task in self._telling], warm_up=False)
+
+    def killed(self) -> str | None:
+        tasks = [task for task in self._telling if task.kills]
+        first = self._unlike(tasks)
+        if how := self._search(first, schedules=MACHINE_SCHEDULES):
+            return how
+        if not self._missed():
+            return None
+        # A crash point that seems to be gone may be one that only the others pass.
+        if how := self._search([task for task in tasks if task not in first]):
+            return how
+        missed = self._missed()
+        return f"gate: {' '.join(min(missed))} was never passed" if missed else None
+
+    def _search(self, tasks_told: Sequence[Task], *, schedules: int = 0, warm_up: bool = True) -> str | None:
+        if not self._telling:
+            return None
+        try:
+            found = _searched(self._mutant, tasks_told, schedules=schedules, warm_up=warm_up)
+        except SubjectFault as fault:
+            return f"fault: {str(fault).partition('; it printed:')[0]}"
+        except ForkServerError as error:
+            return f"does not load: {str(error).strip().splitlines()[-1]}"
+        except AssertionError as error:
+            return f"sweep: {error}"
+        if isinstance(found, str):
+            return found
+        self._passed |= found
+        return None
+
+    def _unlike(self, of: list[Task]) -> list[Task]:
+        """The first task of each kind: its lives execute other lines of the module, or its calls have other effects."""
+        name = self._mutant.module.rpartition(".")[2]
+        kinds: dict[tuple[object, ...], Task] = {}
+        for task in of:
+            lines = frozenset(line for line in self._seen[task].lines if line.startswith(f"{name}."))
+            effects = frozenset(TOOL_KINDS[call].effect for call in task.base.tool_kinds())
+            kinds.setdefault((lines, effects, task.base.marks), task)
+        return list(kinds.values())
+
+    def _missed(self) -> set[Label]:
+        """Crash points that no life of a session would pass any more."""
+        elsewhere = {label for task, seen in self._seen.items() if task not in self._telling for label in seen.labels}
+        return {label for task in self._telling for label in self._seen[task].labels} - self._passed - elsewhere
+
+
 class Examiner:
     """Examines mutants, one after the other. A context manager; it keeps what all tests need loaded."""
 
@@ -147,74 +209,33 @@ class Examiner:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def examine(self, mutant: Mutant) -> Verdict:
-        """What notices this mutant first."""
-        how = self._campaign(mutant)
-        if how is not None:
-            return Verdict("campaign", how)
-        how = self._unit_tests(mutant)
-        return Verdict("tests", how) if how is not None else Verdict(None)
+    def examine(self, mutant: Mutant, *, quick: bool = False) -> Verdict:
+        """What notices this mutant first. `quick`: the tests come before the kills."""
+        campaign = _Campaign(self._seen, mutant)
+        looks: list[tuple[str, Callable[[], str | None]]] = [
+            ("campaign", campaign.unkilled),
+            ("campaign", campaign.killed),
+            # Some tests execute the line in a process that they start, and are not among those known to tell.
+            ("tests", partial(self._telling_tests, mutant)),
+            ("tests", partial(self._all_tests, mutant)),
+        ]
+        if quick:
+            looks.append(looks.pop(1))
+        for by, look in looks:
+            if how := look():
+                return Verdict(by, how)
+        return Verdict(None)
 
-    def _campaign(self, mutant: Mutant) -> str | None:
-        telling = [task for task, seen in self._seen.items() if mutant.at_import or seen.lines & _names(mutant)]
-        # What the stores have in common is looked for on one of them.
-        store = "sqlite" if mutant.module.endswith("sqlite_store") else "json"
-        telling = [task for task in telling if task.base.store == store] or telling
-        if not telling:
-            return None
-        try:
-            return self._searches(mutant, telling)
-        except SubjectFault as fault:
-            return f"fault: {str(fault).partition('; it printed:')[0]}"
-        except ForkServerError as error:
-            return f"does not load: {str(error).strip().splitlines()[-1]}"
-        except AssertionError as error:
-            return f"sweep: {error}"
+    def _telling_tests(self, mutant: Mutant) -> str | None:
+        return self._failing(mutant, telling_tests(self._covered, mutant))
 
-    def _searches(self, mutant: Mutant, telling: list[Task]) -> str | None:
-        # Most mutants break the very first lives, for which it is not worth while to warm anything up.
-        passed = _searched(mutant, [replace(task, kills=0) for task in telling], warm_up=False)
-        if isinstance(passed, str):
-            return passed
-        killed = self._unlike(mutant.module, [task for task in telling if task.kills])
-        others = [task for task in telling if task.kills and task not in killed]
-        for tasks_killed, schedules in ((killed, MACHINE_SCHEDULES), (others, 0)):
-            more = _searched(mutant, tasks_killed, schedules=schedules)
-            if isinstance(more, str):
-                return more
-            passed |= more
-            # A crash point that seems to be gone may be one that only the others pass.
-            if not (missed := self._missed(telling, passed)):
-                return None
-        return f"gate: {' '.join(min(missed))} was never passed"
-
-    def _unlike(self, module: str, of: list[Task]) -> list[Task]:
-        """The first task of each kind: its lives execute other lines of the module, or its calls have other effects."""
-        name = module.rpartition(".")[2]
-        kinds: dict[tuple[object, ...], Task] = {}
-        for task in of:
-            lines = frozenset(line for line in self._seen[task].lines if line.startswith(f"{name}."))
-            effects = frozenset(TOOL_KINDS[call].effect for call in task.base.tool_kinds())
-            kinds.setdefault((lines, effects, task.base.marks), task)
-        return list(kinds.values())
-
-    def _missed(self, telling: list[Task], passed: set[Label]) -> set[Label]:
-        """Crash points that no life of a session would pass any more."""
-        elsewhere = {label for task, seen in self._seen.items() if task not in telling for label in seen.labels}
-        return {label for task in telling for label in self._seen[task].labels} - passed - elsewhere
-
-    def _unit_tests(self, mutant: Mutant) -> str | None:
-        """The test that fails first; None if none does."""
+    def _all_tests(self, mutant: Mutant) -> str | None:
         first = _FIRST.get(mutant.module.rpartition(".")[2], ())
-        files = [f"{_UNIT}/{name}.py" for name in dict.fromkeys((*first, *_FILES))]
-        # All tests come after those that are known to tell: some tell it in processes that they start.
-        return (
-            self._failing(mutant, telling_tests(self._covered, mutant))
-            or self._failing(mutant, files)
-            or self._failing(mutant, _SLOW_PATHS, "--slow")
-        )
+        files = [f"{_UNIT}/{name}.py" for name in dict.fromkeys((*first, *FILES))]
+        return self._failing(mutant, files) or self._failing(mutant, _SLOW_PATHS, "--slow")
 
     def _failing(self, mutant: Mutant, tests: Sequence[str], *options: str) -> str | None:
+        """The test that fails first; None if none does."""
         if not tests:
             return None
         if self._tests is None:
@@ -244,7 +265,7 @@ def covered() -> Covered:
 
     Raises `AssertionError` if they are red on the harness as it is: they would then notice anything.
     """
-    files = [f"{_UNIT}/{name}.py" for name in _FILES]
+    files = [f"{_UNIT}/{name}.py" for name in FILES]
     with _tests_server() as server, tempfile.TemporaryDirectory(prefix="crashtests-") as directory:
         path = Path(directory, "covered.json")
         for tests, option in ((_SLOW_PATHS, ["--slow"]), (files, [])):

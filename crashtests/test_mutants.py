@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from crashtests import mutants
+from crashtests import mutants, mutation
 from crashtests.__main__ import main
 from crashtests.forkserver.client import ForkServer
 from crashtests.mutate import Mutant
@@ -50,6 +50,22 @@ def mutant(module: str, before: str, after: str) -> Mutant:
     """The one mutant that makes `after` of `before`."""
     (found,) = (m for m in mutants.all_mutants([module]) if (m.before, m.after) == (before, after))
     return found
+
+
+UNIT = Path(__file__).parent / "unit"
+# What speaks of something else than recovery.
+OTHERS = {
+    *("test_anthropic", "test_anthropic_live", "test_anthropic_types", "test_bench"),
+    *("test_demo", "test_packaging", "test_readme"),
+}
+
+
+def test_all_tests_of_the_harness_are_asked() -> None:
+    """No file is left out for being new, and those marked slow, of which a session without --slow runs none, are so."""
+    slow = {path.stem for path in UNIT.glob("test_*.py") if "pytest.mark.slow" in path.read_text()}
+
+    assert {path.stem for path in UNIT.glob("test_*.py")} == {*mutation.FILES, *mutation.SLOW, *OTHERS}
+    assert slow - OTHERS == set(mutation.SLOW)
 
 
 def test_the_tests_that_tell_come_first() -> None:
