@@ -218,9 +218,10 @@ class Examiner:
             # Some tests execute the line in a process that they start, and are not among those known to tell.
             ("tests", partial(self._telling_tests, mutant)),
             ("tests", partial(self._all_tests, mutant)),
+            ("tests", partial(self._failing, mutant, _SLOW_PATHS, "--slow")),
         ]
         if quick:
-            looks.append(looks.pop(1))
+            looks.insert(3, looks.pop(1))
         for by, look in looks:
             if how := look():
                 return Verdict(by, how)
@@ -232,7 +233,7 @@ class Examiner:
     def _all_tests(self, mutant: Mutant) -> str | None:
         first = _FIRST.get(mutant.module.rpartition(".")[2], ())
         files = [f"{_UNIT}/{name}.py" for name in dict.fromkeys((*first, *FILES))]
-        return self._failing(mutant, files) or self._failing(mutant, _SLOW_PATHS, "--slow")
+        return self._failing(mutant, files)
 
     def _failing(self, mutant: Mutant, tests: Sequence[str], *options: str) -> str | None:
         """The test that fails first; None if none does."""

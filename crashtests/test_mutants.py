@@ -97,19 +97,21 @@ def test_what_a_test_executes(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_who_notices() -> None:
-    """A script alone, a kill, a gate of the session, the harness's own tests."""
+    """A script alone, a kill (or a test before it), a gate of the session, the harness's own tests."""
     chosen = (
-        mutant("loop", "scene.pending = []", "pass"),
+        mutant("settle", "self._store = store", "pass"),
         mutant("reconcile", "return Move.ASK_VERIFY if tool.verify is not None else Move.SAY_UNKNOWN", "return None"),
         mutant("settle", 'crash_point("after-verify")', "pass"),
         mutant("reconcile", "return Move.RUN_AGAIN", "return None"),
     )
     with Examiner(baseline(TASKS)) as examiner:
         verdicts = [examiner.examine(each) for each in chosen]
+        quick = [examiner.examine(each, quick=True).by for each in chosen[:2]]
 
     assert ["campaign", "campaign", "campaign", "tests"] == [verdict.by for verdict in verdicts]
+    assert ["campaign", "tests"] == quick
     says = [
-        "v1 json marks [mail] end",
+        "('v1 json marks [mail] end')",
         " > started.renamed:1')",
         "gate: json after-verify was never passed",
         "FAILED",

@@ -52,14 +52,15 @@ def test_every_life_sends_the_prefix_that_was_saved(store_class: type[Store], fa
 
 @both_stores
 def test_a_finished_run_stays_finished(store_class: type[Store], fast_path: Path) -> None:
-    """A resume of a finished run gives its answer again, asks nothing, runs nothing and writes nothing."""
+    """A resume of a finished run gives its answer again, asks nothing, misses nothing, runs nothing, writes nothing."""
     made = scene(fast_path, store_class)
+    warned: list[str] = []
     ended = made.live()
     before = {p.name: p.read_bytes() for p in made.store.directory.iterdir()}
     made.tools = []
-    again, once_more = made.live(), made.live(resume=True, turns_max=1)
+    again, once_more = made.live(warn=warned.append), made.live(resume=True, turns_max=1, warn=warned.append)
 
-    assert [ended, ended] == [again, once_more]
+    assert ([ended, ended], []) == ([again, once_more], warned)
     assert (3, ["t1", "t2"]) == (len(made.world.of("ask")), made.world.of("effect"))
     assert before == {p.name: p.read_bytes() for p in made.store.directory.iterdir()}
 
@@ -90,12 +91,13 @@ def test_another_run_cannot_be_resumed_in_its_place(
 
 @both_stores
 def test_what_a_run_keeps_may_be_left_out(store_class: type[Store], fast_path: Path) -> None:
-    """Task, prompt and protocol need not be given again, and a resume takes the ones that were saved."""
+    """Task, prompt and protocol need not be given again; a resume takes the ones that were saved, without a warning."""
     made = scene(fast_path, store_class, marks=False)
     made.live(system="Be brief.", turns_max=1)
-    ended = made.live(task=None, resume=True, started_marks=None, turns_max=9)
+    warned: list[str] = []
+    ended = made.live(task=None, resume=True, started_marks=None, turns_max=9, warn=warned.append)
 
-    assert ("done", False) == (ended.status, made.saved.started_marks)
+    assert ("done", False, []) == (ended.status, made.saved.started_marks, warned)
 
 
 @both_stores
