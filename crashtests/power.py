@@ -15,7 +15,6 @@ import json
 import os
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from itertools import repeat
 from pathlib import Path
@@ -27,6 +26,7 @@ from crashtests.execute import executor
 from crashtests.failure import broken
 from crashtests.replay import USAGE, complain
 from crashtests.schedule import Schedule, parse
+from crashtests.workers import workers
 
 SEEDS = 20
 
@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
         return complain("--seeds and --jobs must be at least 1", USAGE)
     searches: dict[str, list[Search]] = {}
     print(_HEAD, flush=True)
-    with ProcessPoolExecutor(options.jobs) as pool:
+    with workers(options.jobs) as pool:
         for bug, found in zip(bugs, pool.map(measure, bugs, repeat(options.seeds)), strict=True):
             searches[bug.name] = found
             print(row(bug, found), flush=True)

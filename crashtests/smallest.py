@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from itertools import chain, groupby, product
 
@@ -28,6 +27,7 @@ from crashtests.replay import USAGE, complain
 from crashtests.schedule import HINDRANCES, LOSSES, PAUSED, Hindrance, Plan, Schedule, Turn
 from crashtests.shrink import order
 from crashtests.sweep import Task, sweep, tasks_of
+from crashtests.workers import workers
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     if options.jobs < 1:
         return complain("--jobs must be at least 1", USAGE)
     different = 0
-    with ProcessPoolExecutor(options.jobs) as pool:
+    with workers(options.jobs) as pool:
         for bug, (found, lives) in zip(bugs, pool.map(_of, bugs), strict=True):
             different += found != bug.smallest
             listed = "as listed" if found == bug.smallest else f"LISTED AS {bug.smallest}"

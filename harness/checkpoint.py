@@ -153,12 +153,9 @@ def _check_pairing(messages: list[Any]) -> None:
 
 
 def _is_message(message: Any) -> bool:
-    if not isinstance(message, dict) or message.get("role") not in ("user", "assistant"):
-        return False
-    content = message.get("content")
-    if isinstance(content, str):
-        return True
-    return (
+    known = isinstance(message, dict) and message.get("role") in ("user", "assistant")
+    content = message.get("content") if known else None
+    return isinstance(content, str) or (
         isinstance(content, list)
         and all(isinstance(b, dict) for b in content)
         and all(call_problem(b) is None for b in content if b.get("type") == "tool_use")

@@ -78,7 +78,7 @@ def settle(paths: Iterable[Path]) -> None:
     for path in paths:
         try:
             try:
-                fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+                fd = os.open(path, os.O_NOFOLLOW)
             except FileNotFoundError:
                 continue
             try:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import sys
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from harness.checkpoint import Call, Checkpoint, all_tool_uses
@@ -243,7 +243,7 @@ class _Life:
         """Save what the response means; a result if it ends this life."""
         reading = read_response(response, self._seen_ids)
         if reading.move is Move.SEND_BACK and self._pauses() >= PAUSES_MAX:
-            reading = Reading(Move.STOP, [], [], 0, f"the turn paused more than {PAUSES_MAX} times in a row")
+            reading = replace(reading, move=Move.STOP, why=f"the turn paused more than {PAUSES_MAX} times in a row")
         if reading.move in (Move.STOP, Move.REFUSAL):
             return self._stop(reading, response)
         scene = self._scene

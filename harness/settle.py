@@ -116,11 +116,11 @@ class Settler:
             verdict = tool.verify(copy.deepcopy(call.input), call.tool_use_id) if tool.verify else CANNOT_TELL
         except Exception as error:
             self._warn(f"verify of {call.name} raised {error!r}: taken for 'cannot tell'")
-            return CANNOT_TELL
-        if isinstance(verdict, (Done, Verdict)):
-            return verdict
-        self._warn(f"verify of {call.name} returned {verdict!r}, not Done, NOT_DONE or CANNOT_TELL: cannot tell")
-        return CANNOT_TELL
+            verdict = CANNOT_TELL
+        if not isinstance(verdict, (Done, Verdict)):
+            self._warn(f"verify of {call.name} returned {verdict!r}, not Done, NOT_DONE or CANNOT_TELL: cannot tell")
+            verdict = CANNOT_TELL
+        return verdict
 
     def _not_run(self, call: Call, move: Move) -> tuple[Outcome, Settled]:
         if move is Move.SAY_NO_SUCH_TOOL:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
-import multiprocessing
 import os
 import platform
 import re
 import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +23,7 @@ from crashtests.replay import USAGE, complain
 from crashtests.schedule import Kill
 from crashtests.subject import SubjectError, load_subject
 from crashtests.subjects import SUBJECTS
+from crashtests.workers import workers
 from crashtests.world import AFTER_EFFECT
 
 VERSION = 1
@@ -49,8 +48,7 @@ def run_matrix(options: argparse.Namespace) -> int:
     # A slow one may have more than its equal share, but not all that is left for those behind it.
     share_s = _SHARES * 60 * options.minutes * min(jobs, len(there)) / max(1, len(there))
     subjects = []
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, max(1, len(there))), mp_context=context) as pool:
+    with workers(min(jobs, max(1, len(there)))) as pool:
         # The slow ones first: begun last, they would be waited for alone.
         first = sorted(there, key=lambda name: not load_subject(name).slow)
         running = {name: pool.submit(run_subject, name, out, share_s, until) for name in first}

@@ -101,6 +101,21 @@ def test_move_within_a_directory(disk: Recorder, fast_path: Path) -> None:
     assert [("rename", "one", "two"), *synced(".")] == disk.calls
 
 
+def test_a_move_that_fails_is_said_to_have(fast_path: Path) -> None:
+    """Whoever moves a run out of the way must not go on as if it were."""
+    with pytest.raises(WriteFailed, match=r"move to .*target. to .*source: .*No such file"):
+        durable.move(fast_path / "source", fast_path / "target")
+
+
+def test_a_link_is_not_settled(fast_path: Path) -> None:
+    """What a link points to has its name in a directory that nobody syncs."""
+    (fast_path / "elsewhere").write_bytes(b"abc")
+    (fast_path / "link").symlink_to("elsewhere")
+
+    with pytest.raises(WriteFailed, match=r"sync. to .*link: .*symbolic links"):
+        durable.settle([fast_path / "link"])
+
+
 def test_make_directory(disk: Recorder, fast_path: Path) -> None:
     """What is missing is made from the top, private, each name synced before the next one is made in it."""
     durable.make_directory(fast_path / "a" / "b")

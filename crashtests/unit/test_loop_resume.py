@@ -9,9 +9,9 @@ import pytest
 
 from crashtests.unit.bodies import asks, call, result, says
 from crashtests.unit.lives import both_stores
-from crashtests.unit.scenes import STORES, Scene
+from crashtests.unit.scenes import STORES, TASK, Scene
 from crashtests.unit.world import DONE_TEXT, WorldModel
-from harness import Effect, StateMode, StateRefused, Store, Tool, UsageError
+from harness import Effect, StateMode, StateRefused, Store, Tool, UsageError, run_agent
 from harness.settle import UNKNOWN_TEXT
 
 SCRIPT = [asks(call("t1")), asks(call("t2")), says("done")]
@@ -52,14 +52,15 @@ def test_every_life_sends_the_prefix_that_was_saved(store_class: type[Store], fa
 
 @both_stores
 def test_a_finished_run_stays_finished(store_class: type[Store], fast_path: Path) -> None:
-    """A resume of a finished run gives its answer again, asks nothing, runs nothing and writes nothing."""
+    """A resume of a finished run gives its answer again, asks nothing, misses nothing, runs nothing, writes nothing."""
     made = scene(fast_path, store_class)
+    warned: list[str] = []
     ended = made.live()
     before = {p.name: p.read_bytes() for p in made.store.directory.iterdir()}
     made.tools = []
-    again, once_more = made.live(), made.live(resume=True, turns_max=1)
+    again, once_more = made.live(warn=warned.append), made.live(resume=True, turns_max=1, warn=warned.append)
 
-    assert [ended, ended] == [again, once_more]
+    assert ([ended, ended], []) == ([again, once_more], warned)
     assert (3, ["t1", "t2"]) == (len(made.world.of("ask")), made.world.of("effect"))
     assert before == {p.name: p.read_bytes() for p in made.store.directory.iterdir()}
 
@@ -90,12 +91,13 @@ def test_another_run_cannot_be_resumed_in_its_place(
 
 @both_stores
 def test_what_a_run_keeps_may_be_left_out(store_class: type[Store], fast_path: Path) -> None:
-    """Task, prompt and protocol need not be given again, and a resume takes the ones that were saved."""
+    """Task, prompt and protocol need not be given again; a resume takes the ones that were saved, without a warning."""
     made = scene(fast_path, store_class, marks=False)
     made.live(system="Be brief.", turns_max=1)
-    ended = made.live(task=None, resume=True, started_marks=None, turns_max=9)
+    warned: list[str] = []
+    ended = made.live(task=None, resume=True, started_marks=None, turns_max=9, warn=warned.append)
 
-    assert ("done", False) == (ended.status, made.saved.started_marks)
+    assert ("done", False, []) == (ended.status, made.saved.started_marks, warned)
 
 
 @both_stores
@@ -138,6 +140,17 @@ def test_a_fresh_start_sets_the_run_aside_and_is_another_run(store_class: type[S
     assert first.run_id != second.run_id
     assert ("done", 45) == (second.status, second.tokens_used)
     assert [f"[start] an earlier run was set aside in {made.store.directory / 'set-aside-1'}"] == said[:1]
+
+
+@both_stores
+def test_whoever_does_not_say_resume_starts(store_class: type[Store], fast_path: Path) -> None:
+    """By default a run is started, whether or not one is there, which is then set aside."""
+    made = scene(fast_path, store_class)
+    first = run_agent(made.model, TASK, made.tools, made.store)
+    second = run_agent(made.model, TASK, made.tools, made.store)
+
+    assert ["done", "done"] == [first.status, second.status]
+    assert (second.run_id, True) == (made.saved.run_id, (made.store.directory / "set-aside-1").is_dir())
 
 
 READ_ONLY, IDEMPOTENT, SIDE_EFFECT = Effect.READ_ONLY, Effect.IDEMPOTENT, Effect.SIDE_EFFECT

@@ -119,6 +119,16 @@ def test_a_paused_turn_is_sent_back_unchanged(store_class: type[Store], fast_pat
 
 
 @both_stores
+def test_what_has_been_saved_is_said(store_class: type[Store], fast_path: Path) -> None:
+    """One line for each save in the middle of a run: which point, and the tools that are pending then."""
+    made = scene(fast_path, store_class, paused(0), asks(call("t1"), call("t2")), says("done"))
+    said: list[str] = []
+    made.live(say=said.append)
+
+    assert ["[paused][save A] pending=none", "[turn 1][save A] pending=act,act", "[turn 1][save B]"] == said
+
+
+@both_stores
 def test_pauses_in_a_row_have_a_limit(store_class: type[Store], fast_path: Path) -> None:
     """Ten pauses in a row are sent back, the eleventh stops the run; a resume asks again and can go on."""
     pauses = [paused(n) for n in range(PAUSES_MAX)]

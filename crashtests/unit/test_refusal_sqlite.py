@@ -19,7 +19,7 @@ import pytest
 
 from crashtests.unit import states
 from crashtests.unit.refusals import refused
-from harness import SqliteStore, StateDamaged, StateForeign, StateRefused, StateVersion
+from harness import SqliteStore, StateDamaged, StateForeign, StateRefused, StateVersion, sqlite_store
 from harness.checkpoint import Checkpoint
 from harness.ledger import Entry, Ledger
 
@@ -74,6 +74,16 @@ def test_an_edited_database_is_refused(edit: str, saved: SqliteStore) -> None:
         connection.execute(statement)
 
     refused(saved, kind, saved.checkpoint_path, words)
+
+
+def test_a_rewritten_call_that_is_none_is_refused(saved: SqliteStore) -> None:
+    """A row whose hash is right may still hold what no ledger says of a call."""
+    body = '{"state": "dreamt"}'
+    with contextlib.closing(sqlite3.connect(saved.checkpoint_path, isolation_level=None)) as connection:
+        row = body, sqlite_store._row_sha256("calls", "t3", body)
+        connection.execute("UPDATE calls SET body = ?, sha256 = ? WHERE key = 't3'", row)
+
+    refused(saved, StateDamaged, saved.checkpoint_path, "entry 't3' is {'state': 'dreamt'}")
 
 
 def test_the_database_of_another_application_is_refused(fast_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import stat
 import tempfile
 from pathlib import Path
@@ -17,7 +18,7 @@ from crashtests.unit import states
 from crashtests.unit.bodies import call, result
 from crashtests.unit.scenes import STORES
 from crashtests.unit.states import as_json
-from harness import JsonStore, SqliteStore, StateForeign, Store, WriteFailed, json_store, ledger
+from harness import JsonStore, SqliteStore, StateForeign, Store, WriteFailed, json_store, ledger, sqlite_store
 from harness.ledger import BadLedger, Ledger, Settled
 from harness.outcome import Outcome
 from harness.store import STORE_FILES
@@ -212,9 +213,46 @@ def test_the_run_id_ties_checkpoint_and_ledger(fast_path: Path) -> None:
 
 
 def test_a_store_that_was_not_opened_writes_nothing(fast_path: Path) -> None:
-    """A save before load or start is an error that says so."""
+    """A save before load or start, or after the run was let go of, is an error that says so."""
     with pytest.raises(WriteFailed, match="load or start first"):
         SqliteStore(fast_path).save(states.begun(), "save-a")
+    store = SqliteStore(fast_path / "state")
+    scene, _ = states.sample(store)
+    with pytest.raises(WriteFailed, match="load or start first"):
+        store.save(scene, "save-a")
+
+
+def test_opening_again_lets_go_of_the_database_that_was_open(fast_path: Path) -> None:
+    """It is closed then, not when somebody collects it: a late close would remove the log of the one now open."""
+    store = SqliteStore(fast_path / "state")
+    with store.owned(create=True):
+        store.start(states.begun())
+        first = store._connection
+        assert first is not None
+        store.load()
+
+        with pytest.raises(sqlite3.ProgrammingError, match="closed database"):
+            first.execute("SELECT 1")
+
+
+def test_a_write_that_is_interrupted_has_not_begun(fast_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C right before a commit leaves the database as it was, and open for the next write."""
+    store = SqliteStore(fast_path / "state")
+    with store.owned(create=True):
+        scene, known = states.save_sample(store)
+        before = as_json(scene, known)
+        with monkeypatch.context() as interrupting:
+
+            def interrupt(label: str) -> None:
+                raise KeyboardInterrupt(label)
+
+            interrupting.setattr(sqlite_store, "crash_point", interrupt)
+            with pytest.raises(KeyboardInterrupt, match=r"^effect\.before-commit$"):
+                store.record(known, ledger.finished(scene.pending[1], Outcome("done"), Settled.RUN), "effect")
+
+        assert before == seen_by_another(store)
+        states.record(store, known, ledger.started(scene.pending[2]))
+        assert as_json(scene, known) == seen_by_another(store)
 
 
 def test_json_makes_the_text_of_a_value_once(fast_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

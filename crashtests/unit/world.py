@@ -88,6 +88,10 @@ class World:
         self.note("verify", tool_use_id)
 
 
+# More than any scene asks; a loop that is broken may ask for ever.
+_ASKS_MAX = 200
+
+
 class WorldModel:
     """A scripted model that takes requests as the API does: one that breaks a rule is an error, never answered.
 
@@ -108,6 +112,8 @@ class WorldModel:
     def ask(self, request: dict[str, Any]) -> Any:
         self._world.note("ask", str(len(request["messages"])))
         self.requests.append(copy.deepcopy(request))
+        if len(self.requests) > _ASKS_MAX:
+            raise AssertionError(f"asked more than {_ASKS_MAX} times: this run does not end")
         # Nobody prefills here: an assistant turn at the end is a paused one that is sent back (rule B5x).
         if violations := judge(request, paused=True):
             raise AssertionError(f"the API would refuse this request: {violations}")

@@ -1,0 +1,34 @@
+"""Workers: processes that do the jobs of a subcommand, and that end with it.
+
+A pool of the standard library whose processes would outlive it: killed by a signal, it has no time to tell them that
+there are no more jobs, and they wait for one for ever. Here each watches the process that it was started by.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+
+def workers(jobs: int, begin: Callable[..., object] | None = None, *arguments: Any) -> ProcessPoolExecutor:
+    """A pool of `jobs` fresh interpreters, each of which calls `begin(*arguments)` first. A context manager."""
+    spawned = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(jobs, mp_context=spawned, initializer=_begin, initargs=(begin, arguments))
+
+
+def _begin(begin: Callable[..., object] | None, arguments: tuple[Any, ...]) -> None:
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    if begin is not None:
+        begin(*arguments)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        # Not `sys.exit`, which ends this thread only; what the worker has started ends with it (forkserver).
+        os._exit(1)
