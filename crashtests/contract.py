@@ -115,6 +115,7 @@ def true(case: Case) -> Iterator[str]:
         yield from case.foretold.problems
     ends = {e["id"]: e["raised"] for e in case.evidence.events if e["event"] == "end"}
     done = {e["id"] for e in case.evidence.events if e["event"] == "verify" and e["verdict"] == "done"}
+    yield from _run_as_asked(case)
     for call, text, is_error in shown_results(case.conversation):
         if not is_error and ends.get(call) is not False and call not in done:
             yield f"the model was told that {call} returned {text[:60]!r}, and it never did"
@@ -122,6 +123,15 @@ def true(case: Case) -> Iterator[str]:
             yield from _as_foretold(case, call, text, is_error)
         elif not is_error and isinstance(out := TOOL_KINDS[case.tools[call]].output, str) and out not in text:
             yield f"the model was told that {call} returned {text[:60]!r}; it returned {out[:60]!r}"
+
+
+def _run_as_asked(case: Case) -> Iterator[str]:
+    """Calls whose tool was handed another input than the model gave."""
+    said = [e["content"] for e in case.evidence.events if e["event"] == "answer" and "content" in e]
+    asked = {block["id"]: block["input"] for content in said for block in content if block["type"] == "tool_use"}
+    for event in case.evidence.events:
+        if event["event"] == "begin" and "input" in event and event["input"] != asked.get(event["id"]):
+            yield f"{event['id']} was run with {event['input']}; the model's input is {asked.get(event['id'])}"
 
 
 def _as_foretold(case: Case, call: str, text: str, is_error: bool) -> Iterator[str]:
@@ -150,10 +160,18 @@ def nothing_lost(case: Case) -> Iterator[str]:
             place = next(i for i, m in enumerate(saved) if life.after.messages[i : i + 1] != [m])
             yield f"message {place} was saved before life {life.number} and is gone or altered after it"
     if case.subject.strict:
+        prefixes = [(event["ask"], event["prefix"]) for event in case.evidence.events if "prefix" in event]
+        yield from (
+            f"request {number} has another prefix (model, system or tools) than the first"
+            for number, prefix in prefixes
+            if prefix != prefixes[0][1]
+        )
         said = [_unblank(event["content"]) for event in case.evidence.events if "content" in event]
-        for place, message in enumerate(case.conversation):
-            if message["role"] == "assistant" and _unblank(message["content"]) not in said:
-                yield f"message {place} is not what the model said: {str(message)[:160]}"
+        sent = [(f" of request {e['ask']}", e["messages"]) for e in case.evidence.events if e["event"] == "ask"]
+        for where, messages in [("", case.conversation), *sent]:
+            for place, message in enumerate(messages):
+                if message["role"] == "assistant" and _unblank(message["content"]) not in said:
+                    yield f"message {place}{where} is not what the model said: {str(message)[:160]}"
 
 
 def _unblank(content: Any) -> Any:
@@ -367,12 +385,23 @@ def honest_exit(case: Case) -> Iterator[str]:
             continue  # REFUSAL looks at it
         if life.status == "raised" and life.ending is not None:
             yield f"life {life.number} did not say how it ended: {life.ending['reason']}"
+        if life.after is not None and life.after.status == "stopped" and life.after.pending:
+            yield f"life {life.number} left a run that has gone on, with calls pending, and says that it is 'stopped'"
         if life.after is None or life.after.status is None or life.ending is None:
             continue
         if (life.status == "done") != (life.after.status == "done"):
             yield f"life {life.number} said '{life.status}', and the saved run is '{life.after.status}'"
         if life.status == "stopped" and not life.ending["reason"]:
             yield f"life {life.number} stopped and did not say why"
+        for name, value in life.ending.get("result", {}).items():
+            saved = _unknowns(life.after) if name == "unknowns" else getattr(life.after, name)
+            if value != saved:
+                yield f"life {life.number} said that {name} is {value!r}; what is saved says {saved!r}"
+
+
+def _unknowns(scene: Scene) -> list[str]:
+    """Calls that the model was told are unknown."""
+    return [call for call, text, is_error in shown_results(scene.messages) if is_error and text.startswith(UNKNOWN_SAYS)]
 
 
 GUARANTEES: dict[str, Callable[[Case], Iterator[str]]] = {

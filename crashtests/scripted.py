@@ -77,13 +77,15 @@ class ScriptedModel:
         messages = request["messages"]
         self._asks += 1
         paused = messages[-1]["role"] == "assistant" and _is_paused(messages[-1])
-        digest = hashlib.sha256(json.dumps(request).encode()).hexdigest()[:20]
+        digest = _digest(request)
+        prefix = _digest({name: request.get(name) for name in ("model", "system", "tools")})
         known = digest in self._accepted
         broken = [] if known else judge(request, signer=_SIGNER, strict=self._strict, paused=paused)
         position = sum(m["role"] == "assistant" for m in messages)
         first = not any(e["event"] == "ask" and e["position"] == position for e in self._world.known())
         says = [[violation.rule, violation.message] for violation in broken]
-        self._world.log("ask", ask=self._asks, position=position, digest=digest, messages=messages, broken=says)
+        where = {"ask": self._asks, "position": position, "digest": digest, "prefix": prefix}
+        self._world.log("ask", **where, messages=messages, broken=says)
         self._point(MODEL_ASKED)
         if broken:
             raise ApiRefused(broken[0].status, error_body(broken[0], f"req_{self._asks}"))
@@ -148,9 +150,16 @@ class ScriptedModel:
         ]
 
 
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:20]
+
+
 def usage(position: int) -> dict[str, int | None]:
-    """What the response at this place in the script costs: not the same for any two."""
-    return {"input_tokens": 100 + position, "output_tokens": 7, "cache_read_input_tokens": None}
+    """What the response at this place in the script costs: not the same for any two, and each kind of token counts."""
+    cached: dict[str, int | None] = {"cache_creation_input_tokens": 40, "cache_read_input_tokens": None}
+    if position:
+        cached = {"cache_creation_input_tokens": None, "cache_read_input_tokens": 40}
+    return {"input_tokens": 60 + position, "output_tokens": 7, **cached}
 
 
 def _cut_short(word: str, content: list[Block], calls: list[Block]) -> tuple[list[Block], str | None]:

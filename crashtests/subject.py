@@ -12,7 +12,7 @@ import importlib.util
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -52,12 +52,14 @@ class Ending:
 
     "done"; "stopped": before the end, a resume may go on; "refused": what is on disk was not accepted; "missing": there
     is nothing to resume; "raised": an exception left `live`, which the suite says for it. `told`: what the *caller* was
-    told about calls whose state is unknown, if anything.
+    told about calls whose state is unknown, if anything. `result`: what it was told of the run, by the names of `Scene`,
+    and as "unknowns" the ids of the calls whose state is unknown; empty if the harness says nothing of it.
     """
 
     status: Status
     reason: str = ""
     told: str = ""
+    result: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ _ONCE = (
     Schedule((Turn(("empty", "zero", "dict", "big")),)),
     Schedule((Turn(("none", "bytes", "nan", "surrogate")),)),
     Schedule((Turn(("empty", "zero", "dict", "big")),), kills=(Kill(AFTER_EFFECT, 4),)),
-    Schedule((Turn(("big", "nan", "surrogate", "bytes")),), kills=(Kill(AFTER_EFFECT, 4),)),
+    Schedule((Turn(("big", "blocks", "surrogate", "nan")),), kills=(Kill(AFTER_EFFECT, 4),)),
 )
 
 # Scripts that are killed at each of the subject's `moments`, and then, on the first of its stores, at every crash point
