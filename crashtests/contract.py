@@ -159,6 +159,9 @@ def nothing_lost(case: Case) -> Iterator[str]:
         if life.after.messages[: len(saved)] != saved:
             place = next(i for i, m in enumerate(saved) if life.after.messages[i : i + 1] != [m])
             yield f"message {place} was saved before life {life.number} and is gone or altered after it"
+    end = case.evidence.end
+    if case.evidence.schedule.over and end is not None and end.set_aside == 0:
+        yield "the run was started over an earlier one, and of that no whole run is set aside"
     if case.subject.strict:
         prefixes = [(event["ask"], event["prefix"]) for event in case.evidence.events if "prefix" in event]
         yield from (
@@ -190,8 +193,11 @@ def progress(case: Case) -> Iterator[str]:
     # How a harness takes a refusal is its own affair, unless it promises what ours does.
     if (script.end != "refusal" or case.foretold is not None) and reference.last.status != right:
         yield f"even uninterrupted the run ends '{reference.last.status}', not '{right}'"
-    if not limited and reference.count("ask") <= len(script.turns):
+    last = max((place for place, turn in enumerate(script.turns, start=1) if turn != PAUSED), default=0)
+    if reference.count("ask") < (last if limited else len(script.turns) + 1):
         yield f"even uninterrupted the model is asked {reference.count('ask')} times; the script has more to say"
+    if limited and reference.end is not None and reference.end.pending:
+        yield f"even uninterrupted the last turn is not brought to its end: {', '.join(reference.end.pending)} are pending"
     cut = sum(word in FIRST_ASKS for turn in script.turns for word in turn.beside)
     if case.foretold is not None and reference.count("ask") > len(script.turns) + (not limited) + cut:
         yield f"even uninterrupted the model is asked {reference.count('ask')} times, after it has said its last word"

@@ -66,7 +66,8 @@ class Ending:
 class Scene:
     """What is durable between two lives, as far as the subject can say: None where it cannot.
 
-    `ledger`: what is recorded of each call, "started" or "finished", by `tool_use_id`.
+    `ledger`: what is recorded of each call, "started" or "finished", by `tool_use_id`. `set_aside`: how many earlier
+    runs are kept whole, where this one was started over one.
     """
 
     messages: list[dict[str, Any]]
@@ -76,6 +77,7 @@ class Scene:
     status: str | None = None
     answer: str | None = None
     ledger: Mapping[str, str] | None = None
+    set_aside: int | None = None
 
 
 class Subject(ABC):

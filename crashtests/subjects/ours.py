@@ -109,6 +109,9 @@ class Harness(Subject):
             status=checkpoint.status,
             answer=checkpoint.answer,
             ledger={e.tool_use_id: "finished" if e.finished else "started" for e in ledger.entries.values()},
+            set_aside=sum(
+                _read(path) is not None for path in state_dir.glob("set-aside-*") if path.suffix != ".unfinished"
+            ),
         )
 
     def hinder(self, how: str, state_dir: Path) -> AbstractContextManager[object]:
