@@ -163,18 +163,22 @@ def nothing_lost(case: Case) -> Iterator[str]:
     if case.evidence.schedule.over and end is not None and end.set_aside == 0:
         yield "the run was started over an earlier one, and of that no whole run is set aside"
     if case.subject.strict:
-        prefixes = [(event["ask"], event["prefix"]) for event in case.evidence.events if "prefix" in event]
-        yield from (
-            f"request {number} has another prefix (model, system or tools) than the first"
-            for number, prefix in prefixes
-            if prefix != prefixes[0][1]
-        )
-        said = [_unblank(event["content"]) for event in case.evidence.events if "content" in event]
-        sent = [(f" of request {e['ask']}", e["messages"]) for e in case.evidence.events if e["event"] == "ask"]
-        for where, messages in [("", case.conversation), *sent]:
-            for place, message in enumerate(messages):
-                if message["role"] == "assistant" and _unblank(message["content"]) not in said:
-                    yield f"message {place}{where} is not what the model said: {str(message)[:160]}"
+        yield from _not_as_said(case)
+
+
+def _not_as_said(case: Case) -> Iterator[str]:
+    """Answers that are not saved or not sent as they came, and requests whose prefix is not that of the first."""
+    asks = [event for event in case.evidence.events if event["event"] == "ask"]
+    said = [_unblank(event["content"]) for event in case.evidence.events if "content" in event]
+    saved = case.conversation
+    for where, messages in [("", saved), *((f" of request {e['ask']}", e["messages"]) for e in asks)]:
+        for place, message in enumerate(messages):
+            known = where and message in saved[place : place + 1]
+            if message["role"] == "assistant" and not known and _unblank(message["content"]) not in said:
+                yield f"message {place}{where} is not what the model said: {str(message)[:160]}"
+    for event in asks:
+        if event.get("prefix") != asks[0].get("prefix"):
+            yield f"request {event['ask']} has another prefix (model, system or tools) than the first"
 
 
 def _unblank(content: Any) -> Any:
@@ -197,7 +201,7 @@ def progress(case: Case) -> Iterator[str]:
     if reference.count("ask") < (last if limited else len(script.turns) + 1):
         yield f"even uninterrupted the model is asked {reference.count('ask')} times; the script has more to say"
     if limited and reference.end is not None and reference.end.pending:
-        yield f"even uninterrupted the last turn is not brought to its end: {', '.join(reference.end.pending)} are pending"
+        yield f"even uninterrupted the last turn does not come to its end: {', '.join(reference.end.pending)} are pending"
     cut = sum(word in FIRST_ASKS for turn in script.turns for word in turn.beside)
     if case.foretold is not None and reference.count("ask") > len(script.turns) + (not limited) + cut:
         yield f"even uninterrupted the model is asked {reference.count('ask')} times, after it has said its last word"
@@ -407,7 +411,9 @@ def honest_exit(case: Case) -> Iterator[str]:
 
 def _unknowns(scene: Scene) -> list[str]:
     """Calls that the model was told are unknown."""
-    return [call for call, text, is_error in shown_results(scene.messages) if is_error and text.startswith(UNKNOWN_SAYS)]
+    return [
+        call for call, text, is_error in shown_results(scene.messages) if is_error and text.startswith(UNKNOWN_SAYS)
+    ]
 
 
 GUARANTEES: dict[str, Callable[[Case], Iterator[str]]] = {

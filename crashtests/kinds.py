@@ -72,6 +72,7 @@ FIRST_ASKS = {
     "!unheard": "unheard_of",
     "!unended": None,
     "!same_id": "tool_use",
+    "!early": "end_turn",
 }
 PAUSE = "pause"  # a turn of its own: a paused server-tool turn
 

@@ -52,8 +52,8 @@ class Ending:
 
     "done"; "stopped": before the end, a resume may go on; "refused": what is on disk was not accepted; "missing": there
     is nothing to resume; "raised": an exception left `live`, which the suite says for it. `told`: what the *caller* was
-    told about calls whose state is unknown, if anything. `result`: what it was told of the run, by the names of `Scene`,
-    and as "unknowns" the ids of the calls whose state is unknown; empty if the harness says nothing of it.
+    told about calls whose state is unknown, if anything. `result`: what it was told of the run, by the names of
+    `Scene`, and as "unknowns" the ids of the calls whose state is unknown; empty if the harness says nothing of it.
     """
 
     status: Status

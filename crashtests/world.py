@@ -3,7 +3,7 @@
 A tool's effect *is* a line in the log, appended through a file descriptor of the world's own, so what happened is
 known however the process ended. Each line is a JSON object with the pid and the number of the life; `event` is one of
 
-    ask      the model was asked: `ask` (count over all lives), `messages`, `prefix` (a digest), `broken` (rules it breaks)
+    ask      the model was asked: `ask` (count over all lives), `messages`, `prefix` (digest), `broken` (rules it breaks)
     answer   it answered: `calls` ([id, tool] each), `stop_reason`, `content`
     begin    a tool was entered: `id`, `tool`, and `input` if the harness showed what it hands to tools
     effect   its effect happened: `id`
@@ -146,7 +146,7 @@ class World:
     def run(self, kind: ToolKind, tool_use_id: str, input: dict[str, Any] | None = None) -> Any:
         """What a tool of this kind does when it is called, and what it returns.
 
-        `input`: what the harness has handed to it, if it hands over that at all. It is the tool's own, which uses it up.
+        `input`: what the harness has handed to it, if that is known. It is the tool's own, which uses it up.
         """
         entered_before = any(e["event"] == "begin" and step_of(e["id"]) == step_of(tool_use_id) for e in self._past)
         self.log("begin", id=tool_use_id, tool=kind.name, **({} if input is None else {"input": input}))
