@@ -201,7 +201,7 @@ def progress(case: Case) -> Iterator[str]:
     if reference.count("ask") < (last if limited else len(script.turns) + 1):
         yield f"even uninterrupted the model is asked {reference.count('ask')} times; the script has more to say"
     if limited and reference.end is not None and reference.end.pending:
-        yield f"even uninterrupted the last turn does not come to its end: {', '.join(reference.end.pending)} are pending"
+        yield f"even uninterrupted the last turn does not end: {', '.join(reference.end.pending)} are pending"
     cut = sum(word in FIRST_ASKS for turn in script.turns for word in turn.beside)
     if case.foretold is not None and reference.count("ask") > len(script.turns) + (not limited) + cut:
         yield f"even uninterrupted the model is asked {reference.count('ask')} times, after it has said its last word"
@@ -401,6 +401,9 @@ def honest_exit(case: Case) -> Iterator[str]:
             continue
         if (life.status == "done") != (life.after.status == "done"):
             yield f"life {life.number} said '{life.status}', and the saved run is '{life.after.status}'"
+        said = [event["stop_reason"] for event in life.of("answer")][-1:]
+        if case.foretold is not None and said and said[0] not in _TAKEN and life.after.status == "running":
+            yield f"life {life.number} took no response with stop_reason {said[0]}, and the saved run is 'running'"
         if life.status == "stopped" and not life.ending["reason"]:
             yield f"life {life.number} stopped and did not say why"
         for name, value in life.ending.get("result", {}).items():

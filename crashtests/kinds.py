@@ -73,6 +73,7 @@ FIRST_ASKS = {
     "!unended": None,
     "!same_id": "tool_use",
     "!early": "end_turn",
+    "!old_id": "tool_use",
 }
 PAUSE = "pause"  # a turn of its own: a paused server-tool turn
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from crashtests.api import Signer, error_body, judge
@@ -89,12 +89,13 @@ class ScriptedModel:
         self._point(MODEL_ASKED)
         if broken:
             raise ApiRefused(broken[0].status, error_body(broken[0], f"req_{self._asks}"))
-        content, stop_reason = self._answer(position, first)
+        content, stop_reason = self._answer(position, first, earlier := _ids(messages))
         if paused:
             content.insert(0, _server_result(messages[-1]["content"][-1]["id"]))
         if any(block["type"] in _SIGNED for block in content):
             content = _SIGNER.signed(request, content)
-        calls = [[block["id"], block["name"]] for block in content if block["type"] == "tool_use"]
+        uses = [block for block in content if block["type"] == "tool_use" and block["id"] not in earlier]
+        calls = [[block["id"], block["name"]] for block in uses]
         self._world.log("answer", calls=calls, stop_reason=stop_reason, content=content)
         response = {
             "id": f"msg_{self._asks}",
@@ -109,7 +110,7 @@ class ScriptedModel:
         self._point(MODEL_ANSWERED)
         return response
 
-    def _answer(self, position: int, first: bool) -> tuple[list[Block], str | None]:
+    def _answer(self, position: int, first: bool, earlier: Sequence[str]) -> tuple[list[Block], str | None]:
         turns = self._schedule.turns
         if position >= len(turns):
             stop_reason, speaks = ENDS[self._schedule.end]
@@ -121,7 +122,7 @@ class ScriptedModel:
         calls = self._calls(position, turn)
         cut = [word for word in turn.beside if word in FIRST_ASKS]
         if first and cut:
-            return _cut_short(cut[0], content, calls)
+            return _cut_short(cut[0], content, calls, earlier)
         return content + calls, "tool_use"
 
     def _beside(self, word: str) -> list[Block]:
@@ -162,9 +163,22 @@ def usage(position: int) -> dict[str, int | None]:
     return {"input_tokens": 60 + position, "output_tokens": 7, **cached}
 
 
-def _cut_short(word: str, content: list[Block], calls: list[Block]) -> tuple[list[Block], str | None]:
-    """A turn that must not be executed: its last call is incomplete, or its ids are not unique."""
-    if word == "!same_id":
+def _ids(messages: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Ids of all calls of a conversation."""
+    content = [block for m in messages if m["role"] == "assistant" for block in m["content"]]
+    return [block["id"] for block in content if isinstance(block, dict) and block.get("type") == "tool_use"]
+
+
+def _cut_short(
+    word: str, content: list[Block], calls: list[Block], earlier: Sequence[str]
+) -> tuple[list[Block], str | None]:
+    """A turn that must not be executed: its last call is incomplete, or its ids are not unique.
+
+    `earlier`: the ids of all turns before it; where there is none, an id that should be of those is of this turn.
+    """
+    if word == "!old_id" and earlier:
+        return [*content, *calls[:-1], {**calls[-1], "id": earlier[0]}], FIRST_ASKS[word]
+    if word in ("!same_id", "!old_id"):
         return [*content, *calls, calls[0]], FIRST_ASKS[word]
     return [*content, *calls[:-1], {**calls[-1], "input": {}}], FIRST_ASKS[word]
 

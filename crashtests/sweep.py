@@ -72,6 +72,7 @@ CORNERS = (
 # business, and odd outputs, also recorded ones.
 _ONCE = (
     *(Schedule((Turn(("pay",), (word,)),)) for word in FIRST_ASKS),
+    Schedule((Turn(("pay",)), Turn(("pay",), ("!old_id",))), kills=(Kill(AFTER_EFFECT),)),
     Schedule((Turn(("blind",)),), kills=(Kill(AFTER_EFFECT),)),
     Schedule((Turn(("lapse",)),), kills=(Kill(AFTER_EFFECT),)),
     Schedule((Turn(("deny", "bounce")),)),

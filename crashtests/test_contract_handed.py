@@ -124,9 +124,7 @@ def test_a_limit_lets_the_last_turn_end() -> None:
     half = evidence(line, life(*asked, stopped, after=replace(whole(), status="running", pending=(ID,))))
     none = evidence(line, life(stopped, after=replace(whole(), status="running")))
 
-    assert [f"even uninterrupted the last turn does not come to its end: {ID} are pending"] == broken(half, Exact())[
-        "PROGRESS"
-    ]
+    assert [f"even uninterrupted the last turn does not end: {ID} are pending"] == broken(half, Exact())["PROGRESS"]
     assert ["even uninterrupted the model is asked 0 times; the script has more to say"] == broken(none, Exact())[
         "PROGRESS"
     ]

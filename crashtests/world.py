@@ -3,7 +3,7 @@
 A tool's effect *is* a line in the log, appended through a file descriptor of the world's own, so what happened is
 known however the process ended. Each line is a JSON object with the pid and the number of the life; `event` is one of
 
-    ask      the model was asked: `ask` (count over all lives), `messages`, `prefix` (digest), `broken` (rules it breaks)
+    ask      the model was asked: `ask` (count over all lives), `messages`, `prefix` (a digest), `broken` (rules)
     answer   it answered: `calls` ([id, tool] each), `stop_reason`, `content`
     begin    a tool was entered: `id`, `tool`, and `input` if the harness showed what it hands to tools
     effect   its effect happened: `id`
