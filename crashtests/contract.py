@@ -8,7 +8,7 @@ the table in the README, which a test holds against `GUARANTEES`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,7 +41,7 @@ class Case:
     subject: Subject
     foretold: Foretold | None
     tools: dict[str, str]
-    """Tool kind of every call the model ever made."""
+    """Tool kind of every call that the model made, or that was entered all the same."""
 
     @property
     def reference(self) -> Evidence:
@@ -69,8 +69,18 @@ def breaks(guarantee: str, evidence: Evidence, uninterrupted: Callable[[], Evide
 
 
 def _case(evidence: Evidence, uninterrupted: Callable[[], Evidence], subject: Subject) -> Case:
-    tools = {call: tool for event in evidence.events if event["event"] == "answer" for call, tool in event["calls"]}
+    tools = _tools(evidence.events)
     return Case(evidence, uninterrupted, subject, foretell(evidence) if subject.settles_exactly else None, tools)
+
+
+def _tools(events: Iterable[Event]) -> dict[str, str]:
+    tools: dict[str, str] = {}
+    for event in events:
+        if event["event"] == "begin":
+            tools.setdefault(event["id"], event["tool"])
+        elif event["event"] == "answer":
+            tools.update((call, tool) for call, tool in event["calls"])
+    return tools
 
 
 def _broken(case: Case, guarantee: str) -> Iterator[str]:
@@ -88,7 +98,7 @@ def at_most_once(case: Case) -> Iterator[str]:
 
 def happened_twice(events: list[Event]) -> Iterator[str]:
     """Steps of a SIDE_EFFECT tool with more than one effect in a world log."""
-    tools = {call: tool for event in events if event["event"] == "answer" for call, tool in event["calls"]}
+    tools = _tools(events)
     effects = [e for e in events if e["event"] == "effect"]
     once = [e for e in effects if TOOL_KINDS[tools[e["id"]]].effect == "side_effect"]
     for step, times in Counter(step_of(e["id"]) for e in once).items():
@@ -130,8 +140,12 @@ def _run_as_asked(case: Case) -> Iterator[str]:
     said = [e["content"] for e in case.evidence.events if e["event"] == "answer" and "content" in e]
     asked = {block["id"]: block["input"] for content in said for block in content if block["type"] == "tool_use"}
     for event in case.evidence.events:
-        if event["event"] == "begin" and "input" in event and event["input"] != asked.get(event["id"]):
-            yield f"{event['id']} was run with {event['input']}; the model's input is {asked.get(event['id'])}"
+        if event["event"] != "begin" or "input" not in event:
+            continue
+        if event["id"] not in asked:
+            yield f"{event['id']} was run, and the model has made no such call"
+        elif event["input"] != asked[event["id"]]:
+            yield f"{event['id']} was run with {event['input']}; the model's input is {asked[event['id']]}"
 
 
 def _as_foretold(case: Case, call: str, text: str, is_error: bool) -> Iterator[str]:
@@ -256,6 +270,9 @@ def _not_as_scripted(case: Case) -> Iterator[str]:
                     yield f"message {place} is a response with stop_reason {event['stop_reason']}: not to be kept"
     if end.status != "done":
         return
+    answers, said = sum(m["role"] == "assistant" for m in end.messages), len(script.turns) + ENDS[script.end][1]
+    if answers != said:
+        yield f"even uninterrupted {answers} messages of the model are saved; by the script it has said {said}"
     tokens = sum(sum(filter(None, usage(position).values())) for position in range(len(script.turns) + 1))
     expected = {
         "turns": sum(turn != PAUSED for turn in script.turns),

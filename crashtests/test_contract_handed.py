@@ -20,11 +20,13 @@ from crashtests.stories import (
     answer,
     ask,
     at,
+    begun,
     ending,
     event,
     evidence,
     life,
     ran,
+    scene,
     turn,
     uninterrupted,
     whole,
@@ -139,3 +141,46 @@ def test_what_a_run_is_started_over_is_kept() -> None:
         )
 
         assert says == broken(found, Exact()).get("NOTHING-LOST")
+
+
+def test_what_was_not_taken_has_stopped_the_run() -> None:
+    """A response that was cut short, and with which a life ends, is saved as what stopped the run."""
+    cut = {**answer(), "stop_reason": "max_tokens", "content": []}
+    says = ["life 1 took no response with stop_reason max_tokens, and the saved run is 'running'"]
+    for status, holds in (("running", False), ("stopped", True)):
+        events = [ask(1, USER), cut, ending("stopped", "it was cut short")]
+        found = evidence(LINE, life(*events, after=scene(USER, status=status, turns=0)))
+
+        assert (None if holds else says) == broken(found, Exact()).get("HONEST-EXIT")
+
+
+def test_every_word_is_kept() -> None:
+    """Uninterrupted, as many messages of the model are saved as the script has; a silent end is none."""
+    empty = {"role": "assistant", "content": []}
+    for line, kept, says in (
+        (
+            LINE,
+            whole().messages[:3],
+            ["even uninterrupted 1 messages of the model are saved; by the script it has said 2"],
+        ),
+        (LINE.replace("end", "silent"), [*whole().messages[:3], empty], None),
+    ):
+        answered = ANSWER if line == LINE else ""
+        end = replace(whole(), messages=kept, answer=answered)
+        found = evidence(line, replace(uninterrupted().lives[0], after=end))
+        expected = says or ["even uninterrupted 2 messages of the model are saved; by the script it has said 1"]
+
+        assert expected == broken(found, Exact())["SAME-END"]
+
+
+def test_a_call_that_the_model_never_made() -> None:
+    """A key that a harness thinks of itself is a violation, said in a sentence, of a call whose effect counts."""
+    other = f"{ID}_retry"
+    again = [ask(2, USER), event("begin", id=other, tool="pay", input={}), event("effect", id=other)]
+    first = [ask(1, USER), said((ID, "pay"), content=SAID), *begun()]
+    found = broken(evidence(f"{LINE} > after-effect:1", life(*first, killed="after-effect:1"), life(*again)), Exact())
+
+    assert [f"the effect of pay (step 1-1) happened 2 times: life 1 as {ID}, life 2 as {other}"] == found[
+        "AT-MOST-ONCE"
+    ]
+    assert f"{other} was run, and the model has made no such call" in found["TRUE"]
