@@ -8,7 +8,7 @@ the table in the README, which a test holds against `GUARANTEES`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,7 +41,7 @@ class Case:
     subject: Subject
     foretold: Foretold | None
     tools: dict[str, str]
-    """Tool kind of every call the model ever made."""
+    """Tool kind of every call that the model made, or that was entered all the same."""
 
     @property
     def reference(self) -> Evidence:
@@ -69,8 +69,18 @@ def breaks(guarantee: str, evidence: Evidence, uninterrupted: Callable[[], Evide
 
 
 def _case(evidence: Evidence, uninterrupted: Callable[[], Evidence], subject: Subject) -> Case:
-    tools = {call: tool for event in evidence.events if event["event"] == "answer" for call, tool in event["calls"]}
+    tools = _tools(evidence.events)
     return Case(evidence, uninterrupted, subject, foretell(evidence) if subject.settles_exactly else None, tools)
+
+
+def _tools(events: Iterable[Event]) -> dict[str, str]:
+    tools: dict[str, str] = {}
+    for event in events:
+        if event["event"] == "begin":
+            tools.setdefault(event["id"], event["tool"])
+        elif event["event"] == "answer":
+            tools.update((call, tool) for call, tool in event["calls"])
+    return tools
 
 
 def _broken(case: Case, guarantee: str) -> Iterator[str]:
@@ -88,7 +98,7 @@ def at_most_once(case: Case) -> Iterator[str]:
 
 def happened_twice(events: list[Event]) -> Iterator[str]:
     """Steps of a SIDE_EFFECT tool with more than one effect in a world log."""
-    tools = {call: tool for event in events if event["event"] == "answer" for call, tool in event["calls"]}
+    tools = _tools(events)
     effects = [e for e in events if e["event"] == "effect"]
     once = [e for e in effects if TOOL_KINDS[tools[e["id"]]].effect == "side_effect"]
     for step, times in Counter(step_of(e["id"]) for e in once).items():
@@ -115,6 +125,7 @@ def true(case: Case) -> Iterator[str]:
         yield from case.foretold.problems
     ends = {e["id"]: e["raised"] for e in case.evidence.events if e["event"] == "end"}
     done = {e["id"] for e in case.evidence.events if e["event"] == "verify" and e["verdict"] == "done"}
+    yield from _run_as_asked(case)
     for call, text, is_error in shown_results(case.conversation):
         if not is_error and ends.get(call) is not False and call not in done:
             yield f"the model was told that {call} returned {text[:60]!r}, and it never did"
@@ -122,6 +133,19 @@ def true(case: Case) -> Iterator[str]:
             yield from _as_foretold(case, call, text, is_error)
         elif not is_error and isinstance(out := TOOL_KINDS[case.tools[call]].output, str) and out not in text:
             yield f"the model was told that {call} returned {text[:60]!r}; it returned {out[:60]!r}"
+
+
+def _run_as_asked(case: Case) -> Iterator[str]:
+    """Calls whose tool was handed another input than the model gave."""
+    said = [e["content"] for e in case.evidence.events if e["event"] == "answer" and "content" in e]
+    asked = {block["id"]: block["input"] for content in said for block in content if block["type"] == "tool_use"}
+    for event in case.evidence.events:
+        if event["event"] != "begin" or "input" not in event:
+            continue
+        if event["id"] not in asked:
+            yield f"{event['id']} was run, and the model has made no such call"
+        elif event["input"] != asked[event["id"]]:
+            yield f"{event['id']} was run with {event['input']}; the model's input is {asked[event['id']]}"
 
 
 def _as_foretold(case: Case, call: str, text: str, is_error: bool) -> Iterator[str]:
@@ -149,11 +173,26 @@ def nothing_lost(case: Case) -> Iterator[str]:
         if life.after.messages[: len(saved)] != saved:
             place = next(i for i, m in enumerate(saved) if life.after.messages[i : i + 1] != [m])
             yield f"message {place} was saved before life {life.number} and is gone or altered after it"
+    end = case.evidence.end
+    if case.evidence.schedule.over and end is not None and end.set_aside == 0:
+        yield "the run was started over an earlier one, and of that no whole run is set aside"
     if case.subject.strict:
-        said = [_unblank(event["content"]) for event in case.evidence.events if "content" in event]
-        for place, message in enumerate(case.conversation):
-            if message["role"] == "assistant" and _unblank(message["content"]) not in said:
-                yield f"message {place} is not what the model said: {str(message)[:160]}"
+        yield from _not_as_said(case)
+
+
+def _not_as_said(case: Case) -> Iterator[str]:
+    """Answers that are not saved or not sent as they came, and requests whose prefix is not that of the first."""
+    asks = [event for event in case.evidence.events if event["event"] == "ask"]
+    said = [_unblank(event["content"]) for event in case.evidence.events if "content" in event]
+    saved = case.conversation
+    for where, messages in [("", saved), *((f" of request {e['ask']}", e["messages"]) for e in asks)]:
+        for place, message in enumerate(messages):
+            known = where and message in saved[place : place + 1]
+            if message["role"] == "assistant" and not known and _unblank(message["content"]) not in said:
+                yield f"message {place}{where} is not what the model said: {str(message)[:160]}"
+    for event in asks:
+        if event.get("prefix") != asks[0].get("prefix"):
+            yield f"request {event['ask']} has another prefix (model, system or tools) than the first"
 
 
 def _unblank(content: Any) -> Any:
@@ -172,8 +211,11 @@ def progress(case: Case) -> Iterator[str]:
     # How a harness takes a refusal is its own affair, unless it promises what ours does.
     if (script.end != "refusal" or case.foretold is not None) and reference.last.status != right:
         yield f"even uninterrupted the run ends '{reference.last.status}', not '{right}'"
-    if not limited and reference.count("ask") <= len(script.turns):
+    last = max((place for place, turn in enumerate(script.turns, start=1) if turn != PAUSED), default=0)
+    if reference.count("ask") < (last if limited else len(script.turns) + 1):
         yield f"even uninterrupted the model is asked {reference.count('ask')} times; the script has more to say"
+    if limited and reference.end is not None and reference.end.pending:
+        yield f"even uninterrupted the last turn does not end: {', '.join(reference.end.pending)} are pending"
     cut = sum(word in FIRST_ASKS for turn in script.turns for word in turn.beside)
     if case.foretold is not None and reference.count("ask") > len(script.turns) + (not limited) + cut:
         yield f"even uninterrupted the model is asked {reference.count('ask')} times, after it has said its last word"
@@ -230,6 +272,9 @@ def _not_as_scripted(case: Case) -> Iterator[str]:
                     yield f"message {place} is a response with stop_reason {event['stop_reason']}: not to be kept"
     if end.status != "done":
         return
+    answers, said = sum(m["role"] == "assistant" for m in end.messages), len(script.turns) + ENDS[script.end][1]
+    if answers != said:
+        yield f"even uninterrupted {answers} messages of the model are saved; by the script it has said {said}"
     tokens = sum(sum(filter(None, usage(position).values())) for position in range(len(script.turns) + 1))
     expected = {
         "turns": sum(turn != PAUSED for turn in script.turns),
@@ -369,12 +414,28 @@ def honest_exit(case: Case) -> Iterator[str]:
             continue  # REFUSAL looks at it
         if life.status == "raised" and life.ending is not None:
             yield f"life {life.number} did not say how it ended: {life.ending['reason']}"
+        if life.after is not None and life.after.status == "stopped" and life.after.pending:
+            yield f"life {life.number} left a run that has gone on, with calls pending, and says that it is 'stopped'"
         if life.after is None or life.after.status is None or life.ending is None:
             continue
         if (life.status == "done") != (life.after.status == "done"):
             yield f"life {life.number} said '{life.status}', and the saved run is '{life.after.status}'"
+        said = [event["stop_reason"] for event in life.of("answer")][-1:]
+        if case.foretold is not None and said and said[0] not in _TAKEN and life.after.status == "running":
+            yield f"life {life.number} took no response with stop_reason {said[0]}, and the saved run is 'running'"
         if life.status == "stopped" and not life.ending["reason"]:
             yield f"life {life.number} stopped and did not say why"
+        for name, value in life.ending.get("result", {}).items():
+            saved = _unknowns(life.after) if name == "unknowns" else getattr(life.after, name)
+            if value != saved:
+                yield f"life {life.number} said that {name} is {value!r}; what is saved says {saved!r}"
+
+
+def _unknowns(scene: Scene) -> list[str]:
+    """Calls that the model was told are unknown."""
+    return [
+        call for call, text, is_error in shown_results(scene.messages) if is_error and text.startswith(UNKNOWN_SAYS)
+    ]
 
 
 GUARANTEES: dict[str, Callable[[Case], Iterator[str]]] = {

@@ -82,7 +82,7 @@ class _Follower:
         self._answered: list[tuple[str, str]] = []
 
     def follow(self, life: LifeEvidence) -> None:
-        row = {call: self._row(call) for call in self._pending} if life.resume else {}
+        self._left = row = {call: self._row(call) for call in self._pending} if life.resume else {}
         self._to_settle = [call for call in self._pending if self.calls[call].settled is None]
         seen: dict[str, list[str]] = {}
         for known in self.calls.values():
@@ -142,6 +142,10 @@ class _Follower:
         known = self.calls[call]
         self._in_life.add(call)
         known.settled = "no tool" if not TOOL_KINDS[known.tool].known else "real" if known.came_out else "unknown"
+        if known.settled == "unknown" and call not in self._left:
+            self.foretold.problems.append(
+                f"call {call} was not run in the life that it was made in, and cannot have begun"
+            )
 
     def _happen(self, name: str, call: str, verdict: str | None) -> None:
         known = self.calls.get(call)
@@ -152,6 +156,11 @@ class _Follower:
             self.foretold.problems.append(
                 f"call {call} was entered out of order; its turn had {self._to_settle} to settle"
             )
+        if name == "verify" and call not in self._left:
+            self.foretold.problems.append(f"verify was asked of call {call} in the life that it was made in")
+        changes = TOOL_KINDS[known.tool].effect != "read_only"
+        if name == "begin" and self._marks and changes and not known.marked:
+            self.foretold.problems.append(f"call {call} was entered before its started mark was on disk")
         known.effect |= name == "effect"
         known.came_out |= name == "end" or verdict == "done"
 

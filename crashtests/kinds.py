@@ -54,8 +54,9 @@ _KINDS = [
     ToolKind("dict", "side_effect", {}, "{}"),
     ToolKind("bytes", "side_effect", b"\xff\x00raw", "\\xff\x00raw"),
     ToolKind("nan", "side_effect", float("nan"), "NaN"),
-    ToolKind("surrogate", "side_effect", "cut \udcb2 here", r"cut \udcb2 here"),
+    ToolKind("surrogate", "side_effect", " naïve \udcb2 漢\n", " naïve \\udcb2 漢\n"),
     ToolKind("big", "side_effect", _BIG, _BIG),
+    ToolKind("blocks", "side_effect", [{"type": "text", "text": "a page"}], "a page"),
 ]
 TOOL_KINDS: dict[str, ToolKind] = {kind.name: kind for kind in _KINDS}
 
@@ -71,6 +72,8 @@ FIRST_ASKS = {
     "!unheard": "unheard_of",
     "!unended": None,
     "!same_id": "tool_use",
+    "!early": "end_turn",
+    "!old_id": "tool_use",
 }
 PAUSE = "pause"  # a turn of its own: a paused server-tool turn
 

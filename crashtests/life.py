@@ -94,7 +94,8 @@ def live(request: dict[str, Any]) -> int:
     points.close()
     if disk is not None:
         disk.keep()
-    world.log("ending", status=ending.status, reason=ending.reason.replace(str(run), "."), told=ending.told)
+    reason = ending.reason.replace(str(run), ".")
+    world.log("ending", status=ending.status, reason=reason, told=ending.told, result=dict(ending.result))
     sys.stdout.flush()
     return STATUSES[ending.status]
 

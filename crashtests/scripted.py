@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from crashtests.api import Signer, error_body, judge
@@ -77,22 +77,25 @@ class ScriptedModel:
         messages = request["messages"]
         self._asks += 1
         paused = messages[-1]["role"] == "assistant" and _is_paused(messages[-1])
-        digest = hashlib.sha256(json.dumps(request).encode()).hexdigest()[:20]
+        digest = _digest(request)
+        prefix = _digest({name: request.get(name) for name in ("model", "system", "tools")})
         known = digest in self._accepted
         broken = [] if known else judge(request, signer=_SIGNER, strict=self._strict, paused=paused)
         position = sum(m["role"] == "assistant" for m in messages)
         first = not any(e["event"] == "ask" and e["position"] == position for e in self._world.known())
         says = [[violation.rule, violation.message] for violation in broken]
-        self._world.log("ask", ask=self._asks, position=position, digest=digest, messages=messages, broken=says)
+        where = {"ask": self._asks, "position": position, "digest": digest, "prefix": prefix}
+        self._world.log("ask", **where, messages=messages, broken=says)
         self._point(MODEL_ASKED)
         if broken:
             raise ApiRefused(broken[0].status, error_body(broken[0], f"req_{self._asks}"))
-        content, stop_reason = self._answer(position, first)
+        content, stop_reason = self._answer(position, first, earlier := _ids(messages))
         if paused:
             content.insert(0, _server_result(messages[-1]["content"][-1]["id"]))
         if any(block["type"] in _SIGNED for block in content):
             content = _SIGNER.signed(request, content)
-        calls = [[block["id"], block["name"]] for block in content if block["type"] == "tool_use"]
+        uses = [block for block in content if block["type"] == "tool_use" and block["id"] not in earlier]
+        calls = [[block["id"], block["name"]] for block in uses]
         self._world.log("answer", calls=calls, stop_reason=stop_reason, content=content)
         response = {
             "id": f"msg_{self._asks}",
@@ -112,7 +115,7 @@ class ScriptedModel:
         world = self._world.afresh()
         return ScriptedModel(self._schedule, world, strict=self._strict, names_steps=self._names_steps)
 
-    def _answer(self, position: int, first: bool) -> tuple[list[Block], str | None]:
+    def _answer(self, position: int, first: bool, earlier: Sequence[str]) -> tuple[list[Block], str | None]:
         turns = self._schedule.turns
         if position >= len(turns):
             stop_reason, speaks = ENDS[self._schedule.end]
@@ -124,7 +127,7 @@ class ScriptedModel:
         calls = self._calls(position, turn)
         cut = [word for word in turn.beside if word in FIRST_ASKS]
         if first and cut:
-            return _cut_short(cut[0], content, calls)
+            return _cut_short(cut[0], content, calls, earlier)
         return content + calls, "tool_use"
 
     def _beside(self, word: str) -> list[Block]:
@@ -153,14 +156,34 @@ class ScriptedModel:
         ]
 
 
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:20]
+
+
 def usage(position: int) -> dict[str, int | None]:
-    """What the response at this place in the script costs: not the same for any two."""
-    return {"input_tokens": 100 + position, "output_tokens": 7, "cache_read_input_tokens": None}
+    """What the response at this place in the script costs: not the same for any two, and each kind of token counts."""
+    cached: dict[str, int | None] = {"cache_creation_input_tokens": 40, "cache_read_input_tokens": None}
+    if position:
+        cached = {"cache_creation_input_tokens": None, "cache_read_input_tokens": 40}
+    return {"input_tokens": 60 + position, "output_tokens": 7, **cached}
 
 
-def _cut_short(word: str, content: list[Block], calls: list[Block]) -> tuple[list[Block], str | None]:
-    """A turn that must not be executed: its last call is incomplete, or its ids are not unique."""
-    if word == "!same_id":
+def _ids(messages: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Ids of all calls of a conversation."""
+    content = [block for m in messages if m["role"] == "assistant" for block in m["content"]]
+    return [block["id"] for block in content if isinstance(block, dict) and block.get("type") == "tool_use"]
+
+
+def _cut_short(
+    word: str, content: list[Block], calls: list[Block], earlier: Sequence[str]
+) -> tuple[list[Block], str | None]:
+    """A turn that must not be executed: its last call is incomplete, or its ids are not unique.
+
+    `earlier`: the ids of all turns before it; where there is none, an id that should be of those is of this turn.
+    """
+    if word == "!old_id" and earlier:
+        return [*content, *calls[:-1], {**calls[-1], "id": earlier[0]}], FIRST_ASKS[word]
+    if word in ("!same_id", "!old_id"):
         return [*content, *calls, calls[0]], FIRST_ASKS[word]
     return [*content, *calls[:-1], {**calls[-1], "input": {}}], FIRST_ASKS[word]
 

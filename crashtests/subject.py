@@ -12,7 +12,7 @@ import importlib.util
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -52,19 +52,22 @@ class Ending:
 
     "done"; "stopped": before the end, a resume may go on; "refused": what is on disk was not accepted; "missing": there
     is nothing to resume; "raised": an exception left `live`, which the suite says for it. `told`: what the *caller* was
-    told about calls whose state is unknown, if anything.
+    told about calls whose state is unknown, if anything. `result`: what it was told of the run, by the names of
+    `Scene`, and as "unknowns" the ids of the calls whose state is unknown; empty if the harness says nothing of it.
     """
 
     status: Status
     reason: str = ""
     told: str = ""
+    result: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
     """What is durable between two lives, as far as the subject can say: None where it cannot.
 
-    `ledger`: what is recorded of each call, "started" or "finished", by `tool_use_id`.
+    `ledger`: what is recorded of each call, "started" or "finished", by `tool_use_id`. `set_aside`: how many earlier
+    runs are kept whole, where this one was started over one.
     """
 
     messages: list[dict[str, Any]]
@@ -74,6 +77,7 @@ class Scene:
     status: str | None = None
     answer: str | None = None
     ledger: Mapping[str, str] | None = None
+    set_aside: int | None = None
 
 
 class Subject(ABC):

@@ -77,6 +77,7 @@ CORNERS = (
 # business, and odd outputs, also recorded ones.
 _ONCE = (
     *(Schedule((Turn(("pay",), (word,)),)) for word in FIRST_ASKS),
+    Schedule((Turn(("pay",)), Turn(("pay",), ("!old_id",))), kills=(Kill(AFTER_EFFECT),)),
     Schedule((Turn(("blind",)),), kills=(Kill(AFTER_EFFECT),)),
     Schedule((Turn(("lapse",)),), kills=(Kill(AFTER_EFFECT),)),
     Schedule((Turn(("deny", "bounce")),)),
@@ -88,7 +89,7 @@ _ONCE = (
     Schedule((Turn(("empty", "zero", "dict", "big")),)),
     Schedule((Turn(("none", "bytes", "nan", "surrogate")),)),
     Schedule((Turn(("empty", "zero", "dict", "big")),), kills=(Kill(AFTER_EFFECT, 4),)),
-    Schedule((Turn(("big", "nan", "surrogate", "bytes")),), kills=(Kill(AFTER_EFFECT, 4),)),
+    Schedule((Turn(("big", "blocks", "surrogate", "nan")),), kills=(Kill(AFTER_EFFECT, 4),)),
 )
 
 # Scripts that are killed at each of the subject's `moments`, and then, on the first of its stores, at every crash point

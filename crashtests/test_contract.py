@@ -273,7 +273,11 @@ def test_nothing_lost_of_what_the_model_said() -> None:
         end.messages[1] = {"role": "assistant", "content": kept}
         answers = iter([said, CLOSING["content"]])
         events = [
-            {**each, "content": next(answers)} if each["event"] == "answer" else each
+            {**each, "content": next(answers)}
+            if each["event"] == "answer"
+            else {**each, "messages": end.messages[: len(each["messages"])]}
+            if each["event"] == "ask"
+            else each
             for each in UNINTERRUPTED.lives[0].events
         ]
         found = evidence("v1 json marks [pay] end", replace(UNINTERRUPTED.lives[0], events=events, after=end))

@@ -26,7 +26,7 @@ def entered(tool: str) -> Story:
 RIGHT: dict[str, tuple[str, str, Story, Story]] = {
     "no such tool": ("ghost", "marks", [], []),
     "read-only: run": ("read", "marks", entered("read"), entered("read")),
-    "not started: run": ("pay", "marks", [], ran()),
+    "not started: run": ("pay", "marks", [], [at(MARKED), *ran()]),
     "idempotent: run again": ("put", "marks", [at(MARKED), *begun(ID, "put")], ran(ID, "put")),
     "verify: done": ("mail", "marks", [at(MARKED), *begun(ID, "mail")], [verified("done")]),
     "verify: not done": ("mail", "marks", [at(MARKED)], [verified("not_done"), *ran(ID, "mail")]),
@@ -81,7 +81,7 @@ def test_every_other_way(row: str, tool: str, protocol: str, before: Story, afte
 
 def names(story: Story) -> list[str]:
     """What happened, with a verify that raises taken for one that cannot tell, as the harness takes it."""
-    happened = [each.get("verdict") or each["event"] for each in story if each["event"] != "effect"]
+    happened = [each.get("verdict") or each["event"] for each in story if each["event"] not in ("effect", "at")]
     return ["cannot_tell" if name == "raises" else name for name in happened]
 
 
@@ -99,7 +99,7 @@ def test_killed_on_the_way(row: str, tool: str, protocol: str, before: Story, af
 def test_what_is_recorded_is_reused() -> None:
     """A call whose outcome is on disk is not touched again, whatever its tool."""
     for tool in ("read", "put", "pay", "mail", "ghost"):
-        story = [*ran(ID, tool), at(RECORDED)] if tool != "ghost" else [at(RECORDED)]
+        story = [at(MARKED), *ran(ID, tool), at(RECORDED)] if tool != "ghost" else [at(RECORDED)]
         first = life([ask(1, USER), answer((ID, tool)), at(SAVED), *story], killed="after-effect-write:1")
         line = f"v1 json marks [{tool}] end > after-effect-write:1"
         right = foretell(evidence(line, first, life(at("save-b.renamed"), ending())))
@@ -215,3 +215,23 @@ def test_a_write_that_a_loss_of_power_takes_back(lost_at: str, row: str) -> None
 def test_the_table_is_whole() -> None:
     """Every row that the summary counts is one of those tested here."""
     assert {*RIGHT, "finished: reuse"} == set(ROWS)
+
+
+def test_what_a_life_asks_for_itself_is_run() -> None:
+    """A call cannot have begun before the life that it was made in: it is run, not unknown, and nobody is asked."""
+    made = [ask(1, USER), answer((ID, "mail")), at(SAVED)]
+    stories: dict[str, Story] = {
+        f"call {ID} was not run in the life that it was made in, and cannot have begun": [],
+        f"verify was asked of call {ID} in the life that it was made in": [
+            at(MARKED),
+            verified("not_done"),
+            *ran(ID, "mail"),
+        ],
+        f"call {ID} was entered before its started mark was on disk": ran(ID, "mail"),
+    }
+    for problem, story in stories.items():
+        whole = life(made, story, at(RECORDED, "save-b.renamed"), ending())
+
+        assert [problem] == foretell(evidence("v1 json marks [mail] end", whole)).problems
+    unmarked = life(made, ran(ID, "mail"), at(RECORDED, "save-b.renamed"), ending())
+    assert [] == foretell(evidence("v1 json no-marks [mail] end", unmarked)).problems

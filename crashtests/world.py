@@ -3,9 +3,9 @@
 A tool's effect *is* a line in the log, appended through a file descriptor of the world's own, so what happened is
 known however the process ended. Each line is a JSON object with the pid and the number of the life; `event` is one of
 
-    ask      the model was asked: `ask` (count over all lives), `messages`, `broken` (rules the request breaks)
+    ask      the model was asked: `ask` (count over all lives), `messages`, `prefix` (a digest), `broken` (rules)
     answer   it answered: `calls` ([id, tool] each), `stop_reason`, `content`
-    begin    a tool was entered: `id`, `tool`
+    begin    a tool was entered: `id`, `tool`, and `input` if the harness showed what it hands to tools
     effect   its effect happened: `id`
     end      it returned or raised: `id`, `raised`
     verify   its verify was asked: `id`, `verdict`
@@ -13,7 +13,7 @@ known however the process ended. Each line is a JSON object with the pid and the
              `others` (the losses that would have left yet another state)
     at       crash points were passed: `labels`, since the event before
     held     this life waits at a crash point: `label`; and `released`, it goes on (rivals.py)
-    ending   the harness said how this life ended: `status`, `reason`
+    ending   the harness said how this life ended: `status`, `reason`, `told`, `result` (see `Ending`)
 
 This module runs in the lives. It knows the kinds of tools (kinds.py), not the harness.
 """
@@ -148,10 +148,15 @@ class World:
         """Events of a call in the lives before this one."""
         return (e for e in self._past if e["event"] == event and e["id"] == tool_use_id)
 
-    def run(self, kind: ToolKind, tool_use_id: str) -> Any:
-        """What a tool of this kind does when it is called, and what it returns."""
+    def run(self, kind: ToolKind, tool_use_id: str, input: dict[str, Any] | None = None) -> Any:
+        """What a tool of this kind does when it is called, and what it returns.
+
+        `input`: what the harness has handed to it, if that is known. It is the tool's own, which uses it up.
+        """
         entered_before = any(e["event"] == "begin" and step_of(e["id"]) == step_of(tool_use_id) for e in self._past)
-        self.log("begin", id=tool_use_id, tool=kind.name)
+        self.log("begin", id=tool_use_id, tool=kind.name, **({} if input is None else {"input": input}))
+        if input is not None:
+            input.clear()
         self._point(BEFORE_EFFECT)
         ends = kind.ends if self._tools_end and not entered_before else None
         if kind.raises == "before":
@@ -205,8 +210,8 @@ class WorldTool:
     def name(self) -> str:
         return self.kind.name
 
-    def run(self, tool_use_id: str) -> Any:
-        return self.world.run(self.kind, tool_use_id)
+    def run(self, tool_use_id: str, input: dict[str, Any] | None = None) -> Any:
+        return self.world.run(self.kind, tool_use_id, input)
 
     def run_step(self, step: str) -> Any:
         """`run` for a tool that knows the step of its call from its input, and cannot learn the id."""

@@ -71,12 +71,13 @@ class Harness(Subject):
             result = harness.run_agent(
                 self.model(life.model),
                 None if life.resume else life.task,
-                [_tool(tool) for tool in life.tools],
+                [_tool(tool, revised=life.resume) for tool in life.tools],
                 _store(life.schedule, life.state_dir),
                 resume=life.resume,
                 turns_max=None if life.resume else life.schedule.turns_max,
                 server_tools=life.server_tools,
-                started_marks=life.schedule.marks,
+                # A run keeps its protocol: a resume that does not say which must go on with the same.
+                started_marks=None if life.resume else life.schedule.marks,
                 warn=print,
             )
         except harness.StateMissing as error:
@@ -87,7 +88,8 @@ class Harness(Subject):
             return Ending("stopped", f"SystemExit: {error}")
         except KeyboardInterrupt:
             return Ending("stopped", "Ctrl-C")
-        return Ending(result.status, result.reason)
+        says = {name: getattr(result, name) for name in ("turns", "tokens_used", "answer", "unknowns")}
+        return Ending(result.status, result.reason, result=says)
 
     def model(self, scripted: ScriptedModel) -> Any:
         """The scripted model in the form that the harness takes."""
@@ -107,6 +109,9 @@ class Harness(Subject):
             status=checkpoint.status,
             answer=checkpoint.answer,
             ledger={e.tool_use_id: "finished" if e.finished else "started" for e in ledger.entries.values()},
+            set_aside=sum(
+                _read(path) is not None for path in state_dir.glob("set-aside-*") if path.suffix != ".unfinished"
+            ),
         )
 
     def hinder(self, how: str, state_dir: Path) -> AbstractContextManager[object]:
@@ -251,7 +256,8 @@ def _store(schedule: Schedule, state_dir: Path) -> Any:
     return (harness.JsonStore if schedule.store == "json" else harness.SqliteStore)(state_dir)
 
 
-def _tool(tool: WorldTool) -> Any:
+def _tool(tool: WorldTool, *, revised: bool) -> Any:
+    """The tool, `revised` with other words in its definition: the request prefix must stay what it was."""
     import harness
 
     def verify(input: dict[str, Any], tool_use_id: str) -> Any:
@@ -263,9 +269,9 @@ def _tool(tool: WorldTool) -> Any:
 
     return harness.Tool(
         tool.name,
-        tool.description,
+        f"{tool.description} (revised)" if revised else tool.description,
         tool.input_schema,
-        lambda input: tool.run(harness.current_tool_use_id()),
+        lambda input: tool.run(harness.current_tool_use_id(), input),
         effect=harness.Effect(tool.kind.effect),
         verify=verify if tool.kind.verify else None,
     )
