@@ -272,7 +272,9 @@ def _not_as_scripted(case: Case) -> Iterator[str]:
                     yield f"message {place} is a response with stop_reason {event['stop_reason']}: not to be kept"
     if end.status != "done":
         return
-    answers, said = sum(m["role"] == "assistant" for m in end.messages), len(script.turns) + ENDS[script.end][1]
+    # What was paused goes on with the server's result, also where the end is silent.
+    speaks = ENDS[script.end][1] or script.turns[-1:] == (PAUSED,)
+    answers, said = sum(m["role"] == "assistant" for m in end.messages), len(script.turns) + speaks
     if answers != said:
         yield f"even uninterrupted {answers} messages of the model are saved; by the script it has said {said}"
     tokens = sum(sum(filter(None, usage(position).values())) for position in range(len(script.turns) + 1))

@@ -74,7 +74,7 @@ CORNERS = (
 
 # What need not be killed everywhere: each way in which a turn may have to be asked for again, a verify that raises or
 # finds a failure, tools that raise or end their process, a limit of turns, blocks that are none of a harness's
-# business, and odd outputs, also recorded ones.
+# business, odd outputs, also recorded ones, and many turns.
 _ONCE = (
     *(Schedule((Turn(("pay",), (word,)),)) for word in FIRST_ASKS),
     Schedule((Turn(("pay",)), Turn(("pay",), ("!old_id",))), kills=(Kill(AFTER_EFFECT),)),
@@ -90,6 +90,8 @@ _ONCE = (
     Schedule((Turn(("none", "bytes", "nan", "surrogate")),)),
     Schedule((Turn(("empty", "zero", "dict", "big")),), kills=(Kill(AFTER_EFFECT, 4),)),
     Schedule((Turn(("big", "blocks", "surrogate", "nan")),), kills=(Kill(AFTER_EFFECT, 4),)),
+    # Longer than all others, for what only happens to a long conversation.
+    Schedule((Turn(("read",)),) * 12),
 )
 
 # Scripts that are killed at each of the subject's `moments`, and then, on the first of its stores, at every crash point
