@@ -116,6 +116,17 @@ def test_a_link_is_not_settled(fast_path: Path) -> None:
         durable.settle([fast_path / "link"])
 
 
+def test_nothing_stays_open(fast_path: Path) -> None:
+    """A run of ten thousand turns must not come to the end of its file descriptors."""
+    before = len(os.listdir("/dev/fd"))
+    durable.make_directory(fast_path / "a")
+    durable.replace(fast_path / "a" / "file", b"abc", "save-a")
+    durable.settle([fast_path / "a" / "file"])
+    durable.move(fast_path / "a" / "file", fast_path / "moved")
+
+    assert before == len(os.listdir("/dev/fd"))
+
+
 def test_make_directory(disk: Recorder, fast_path: Path) -> None:
     """What is missing is made from the top, private, each name synced before the next one is made in it."""
     durable.make_directory(fast_path / "a" / "b")

@@ -101,7 +101,12 @@ def test_a_disk_that_takes_nothing_is_an_error(fast_path: Path, monkeypatch: pyt
     """A write that says it wrote nothing, again and again, does not hang the run."""
 
     class Stuck(FailingDisk):
+        asked = 0
+
         def write(self, fd: int, data: memoryview) -> int:
+            self.asked += 1
+            if self.asked > 100:
+                raise AssertionError("it would be asked for ever")
             return 0
 
     _, run = next(runs_on(fast_path, JsonStore))
