@@ -94,6 +94,9 @@ _ONCE = (
     Schedule((Turn(("read",)),) * 12),
 )
 
+# Two calls of one tool that may both have begun, of which one has: only without marks.
+_BOTH_IN_DOUBT = Schedule((Turn(("mail", "mail")),), marks=False, kills=(Kill(AFTER_EFFECT),))
+
 # Scripts that are killed at each of the subject's `moments`, and then, on the first of its stores, at every crash point
 # of the resume.
 _MOMENTS = (Schedule((Turn(("mail",)),)),)
@@ -153,6 +156,8 @@ def _once(subject: Subject) -> Iterator[Schedule]:
     for place, script in enumerate(script for script in _ONCE if subject.takes(script)):
         options = list(_options(script, subject))
         yield options[place % len(options)]
+    if False in subject.protocols and subject.takes(_BOTH_IN_DOUBT):
+        yield replace(_BOTH_IN_DOUBT, store=subject.stores[0])
 
 
 def _hindered(subject: Subject) -> Iterator[Schedule]:

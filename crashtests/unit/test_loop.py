@@ -14,7 +14,7 @@ from crashtests.unit.bodies import asks, body, call, result, says, text
 from crashtests.unit.lives import both_stores
 from crashtests.unit.scenes import TASK, Scene
 from crashtests.unit.world import DONE_TEXT, SCHEMA, WorldModel
-from harness import JsonStore, ModelFailed, Store, Tool, UsageError
+from harness import Done, JsonStore, ModelFailed, Store, Tool, UsageError
 from harness.ledger import Settled
 from harness.settle import UNKNOWN_TEXT
 
@@ -195,6 +195,28 @@ def test_what_is_no_exception_passes_through(
     assert {"t1": None} == {key: entry.outcome for key, entry in entries.items()}
     assert [UNKNOWN_TEXT, DONE_TEXT] == made.contents()
     assert ("done", ("t1",)) == (ended.status, ended.unknowns)
+
+
+@both_stores
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_what_is_no_exception_is_no_verdict(
+    store_class: type[Store], fast_path: Path, error: type[BaseException]
+) -> None:
+    """Ctrl-C while verify is asked ends the life and settles nothing: the next one asks again, and hears."""
+
+    def interrupted(*arguments: Any) -> Any:
+        raise error
+
+    made = scene(fast_path, store_class, asks(call("t1")), says("done"))
+    for verify in (None, interrupted):
+        made.tools = [Tool("act", "Acts.", SCHEMA, interrupted, verify=verify)]
+        with pytest.raises(error):
+            made.live()
+    made.tools = [Tool("act", "Acts.", SCHEMA, interrupted, verify=lambda input, key: Done("found"))]
+    ended = made.live()
+
+    assert ["found"] == made.contents()
+    assert ("done", ()) == (ended.status, ended.unknowns)
 
 
 class Down:
