@@ -111,7 +111,7 @@ class Store(ABC):
     @contextmanager
     def owned(self, *, create: bool) -> Iterator[None]:
         """Own the directory, which is made if `create`. Raises `StateHeld`, `StateMissing`, `UsageError`."""
-        if create and not exists(self.directory):
+        if create and (not exists(self.directory) or self.directory.is_dir()):
             durable.make_directory(self.directory)
         try:
             fd = os.open(self.directory, os.O_DIRECTORY)

@@ -131,8 +131,16 @@ def test_make_directory(disk: Recorder, fast_path: Path) -> None:
     """What is missing is made from the top, private, each name synced before the next one is made in it."""
     durable.make_directory(fast_path / "a" / "b")
 
-    assert [*synced("."), *synced("a")] == disk.calls
+    assert [*synced(".."), *synced("."), *synced("a")] == disk.calls
     assert [0o700, 0o700] == [stat.S_IMODE((fast_path / name).stat().st_mode) for name in ("a", "a/b")]
+
+
+def test_a_directory_that_is_there(disk: Recorder, fast_path: Path) -> None:
+    """A process may have made it and been killed before it synced its name: that is made up for."""
+    (fast_path / "a").mkdir()
+    durable.make_directory(fast_path / "a")
+
+    assert synced(".") == disk.calls
 
 
 def test_a_directory_that_another_process_makes(fast_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
