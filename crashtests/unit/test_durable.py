@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from harness import WriteFailed, durable
+from harness import JsonStore, WriteFailed, durable
 
 NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 DIRECTORY = os.O_DIRECTORY
@@ -141,6 +141,15 @@ def test_a_directory_that_is_there(disk: Recorder, fast_path: Path) -> None:
     durable.make_directory(fast_path / "a")
 
     assert synced(".") == disk.calls
+
+
+def test_a_start_into_a_directory_that_is_there(disk: Recorder, fast_path: Path) -> None:
+    """A start, but no resume, syncs the name of its directory: what a resume finds was written behind that."""
+    store = JsonStore(fast_path / "a")
+    store.directory.mkdir()
+    for create, calls in ((False, []), (True, synced("."))):
+        with store.owned(create=create):
+            assert calls == disk.calls
 
 
 def test_a_directory_that_another_process_makes(fast_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
