@@ -183,6 +183,14 @@ def test_two_resumes_of_a_subject_that_races() -> None:
     assert once["smallest"]["replay"] + " --times 50" == often["smallest"]["replay"]
 
 
+def test_a_subject_that_races_and_broke_every_time() -> None:
+    """Ten of ten is no certainty where what is left is a matter of chance: the line runs until the guarantee breaks."""
+    records = [record(broken=TWICE), *repeated(PAY, 10)]
+    (once, often) = (verdicts.cells("some", records, {}, {}, races=races)["AT-MOST-ONCE"] for races in (False, True))
+
+    assert once["smallest"]["replay"] + " --times 50 --guarantee AT-MOST-ONCE" == often["smallest"]["replay"]
+
+
 def subject(name: str, *records: dict[str, Any]) -> dict[str, Any]:
     """Its part of matrix.json."""
     return {
