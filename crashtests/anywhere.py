@@ -153,7 +153,7 @@ class _Covered(_Survey):
 
 def at_call(request: dict[str, Any]) -> int:
     """Live a life that a label such as `rename:3` kills right before its third such system call."""
-    label, n, _ = request["kill"] or (None, 0, "")
+    label, n = request["kill"][:2] if request["kill"] else (None, 0)
     if label != ANY and label not in [call.removeprefix("?") for call in CALLS]:
         return life.live(request)
     if label == ANY:
