@@ -54,15 +54,13 @@ def cells(
             cell: Cell = {"verdict": "cannot", "why": cannot[guarantee]}
         else:
             parts = (RIVALS,) if guarantee == ONE_OWNER else KILLS
-            cell = _cell(name, guarantee, [record for record in records if record["part"] in parts], records)
-            # What broke every time so far may yet find another state than it did then.
-            if races and "smallest" in cell and " --times " not in cell["smallest"]["replay"]:
-                cell["smallest"]["replay"] += " --times 50" if guarantee == ONE_OWNER else _until(guarantee)
+            runs = [record for record in records if record["part"] in parts]
+            cell = _cell(name, guarantee, runs, records, races=races)
         found[guarantee] = cell | ({"documented": documents[guarantee]} if guarantee in documents else {})
     return found
 
 
-def _cell(name: str, guarantee: str, runs: Sequence[Record], records: Sequence[Record]) -> Cell:
+def _cell(name: str, guarantee: str, runs: Sequence[Record], records: Sequence[Record], *, races: bool) -> Cell:
     missed = _missed(runs)
     fired = [record for record in runs if record["fired"] and record["part"] not in missed]
     cell: Cell = {"n": sum(guarantee in record["broken"] for record in fired), "of": len(fired)}
@@ -73,8 +71,8 @@ def _cell(name: str, guarantee: str, runs: Sequence[Record], records: Sequence[R
     if not cell["n"]:
         return cell | {"verdict": "holds", "rate_at_most": round(wilson(0, len(fired))[1], 4)}
     if guarantee == ONE_OWNER:
-        return cell | {"verdict": "broken", "smallest": _smallest_of_two(name, fired)}
-    return cell | {"verdict": "broken", "smallest": _smallest(name, guarantee, records)}
+        return cell | {"verdict": "broken", "smallest": _smallest_of_two(name, fired, races=races)}
+    return cell | {"verdict": "broken", "smallest": _smallest(name, guarantee, records, races=races)}
 
 
 def _missed(runs: Sequence[Record]) -> dict[str, list[str]]:
@@ -113,7 +111,7 @@ def again(records: Iterable[Record], guarantee: str, line: str) -> Again:
     return Again(line, sum(r["fired"] and guarantee in r["broken"] for r in runs), len(runs))
 
 
-def _smallest(name: str, guarantee: str, records: Sequence[Record]) -> dict[str, Any]:
+def _smallest(name: str, guarantee: str, records: Sequence[Record], *, races: bool) -> dict[str, Any]:
     """The schedule that stands for a broken cell, how often it broke again, and the `others`, tried and found worse."""
     tried = [again(records, guarantee, line) for line in candidates(records, guarantee)]
     best = next((each for each in tried if each.shows), None)
@@ -121,11 +119,13 @@ def _smallest(name: str, guarantee: str, records: Sequence[Record]) -> dict[str,
     best = best or max(tried, key=lambda each: each.rate)
     line = best.schedule
     says = next(r["broken"][guarantee][0] for r in records if r["happened"] == line and guarantee in r["broken"])
-    always = best.of and best.n == best.of
+    # On a subject that races what broke every time so far may yet find another state than it did then.
+    always = best.of and best.n == best.of and not races
+    until = f" --times 50 --guarantee {guarantee}"
     smallest = {
         "schedule": line,
         "says": says,
-        "replay": f"python -m crashtests replay '{line}' --subject {name}{'' if always else _until(guarantee)}",
+        "replay": f"python -m crashtests replay '{line}' --subject {name}{'' if always else until}",
         "again": {"n": best.n, "of": best.of},
         "others": [
             {"schedule": each.schedule, "n": each.n, "of": each.of} for each in others if each.of and each != best
@@ -136,16 +136,11 @@ def _smallest(name: str, guarantee: str, records: Sequence[Record]) -> dict[str,
     return smallest
 
 
-def _until(guarantee: str) -> str:
-    """What a line of a race ends in: it is run until the guarantee breaks."""
-    return f" --times 50 --guarantee {guarantee}"
-
-
-def _smallest_of_two(name: str, fired: Sequence[Record]) -> dict[str, Any]:
+def _smallest_of_two(name: str, fired: Sequence[Record], *, races: bool) -> dict[str, Any]:
     """The smallest schedule with a resume beside another that is held."""
     first = min((r for r in fired if r["broken"]), key=lambda r: order(parse(r["planned"])))
     line, hold = first["planned"], first["hold"]
-    command = f"python -m crashtests rivals '{line}' --hold {hold} --subject {name}"
+    command = f"python -m crashtests rivals '{line}' --hold {hold} --subject {name}{' --times 50' if races else ''}"
     return {"schedule": line, "says": "; ".join(first["broken"][ONE_OWNER]), "hold": hold, "replay": command}
 
 
