@@ -225,7 +225,7 @@ def campaign_life(directory: Path) -> list[Row]:
 
 def campaign_workers() -> Row:
     """A verified life with two workers at a time against one with one: what they take from each other."""
-    one, two = bench_lives.workers()
+    one, two = bench_lives.rates()
     legend = (
         f"{one:.0f} verified lives a second with one worker, {two:.0f} with two: an efficiency of {two / one / 2:.2f}"
     )

@@ -17,7 +17,6 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from multiprocessing.queues import SimpleQueue
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from crashtests.execute import Executor, executor
 from crashtests.machine import run_shard
 from crashtests.schedule import Schedule, parse
 from crashtests.sweep import Task, sweep
+from crashtests.workers import workers
 
 # A life of the sweep writes files of about this size.
 _BYTES = b"x" * 2048
@@ -34,6 +34,8 @@ _COLD_LIVES = 5
 _TASK = Task(parse("v1 json marks [read pay] end"), kills=1)
 # Long enough that two workers which start a little apart are both at work for nearly all of it.
 _SWEEPS = 3
+# A worker whose other has failed must not wait for it for ever.
+_PATIENCE_S = 60.0
 
 
 @dataclass(slots=True)
@@ -75,38 +77,49 @@ def measure(directory: Path) -> Lives:
     return lives
 
 
-def workers(rounds: int = 3) -> tuple[float, float]:
+def rates(rounds: int = 3) -> tuple[float, float]:
     """Verified lives per second: of one worker, and of two at a time."""
-    rates: dict[int, list[float]] = {1: [], 2: []}
+    found: dict[int, list[float]] = {1: [], 2: []}
     for _ in range(rounds):
-        for count, found in rates.items():
-            found.append(_lives_per_second(count))
-    return statistics.median(rates[1]), statistics.median(rates[2])
+        for count, each in found.items():
+            lives = spans(count)
+            took = max(span.end for span in lives) - min(span.start for span in lives)
+            each.append(sum(span.lives for span in lives) / took)
+    return statistics.median(found[1]), statistics.median(found[2])
 
 
-def _lives_per_second(count: int) -> float:
-    context = multiprocessing.get_context("spawn")
-    all_ready, said = context.Barrier(count), context.SimpleQueue()
-    processes = [context.Process(target=_work, args=(all_ready, said)) for _ in range(count)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-    if any(process.exitcode for process in processes):
-        raise RuntimeError("a worker of the benchmark failed; it has said why on stderr")
-    spans: list[tuple[int, float, float]] = [said.get() for _ in processes]
-    return sum(lives for lives, _, _ in spans) / (max(end for *_, end in spans) - min(start for _, start, _ in spans))
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What one worker has lived, and from when until when, in seconds of one clock."""
+
+    lives: int
+    start: float
+    end: float
 
 
-def _work(all_ready: Barrier, said: SimpleQueue[tuple[int, float, float]]) -> None:
-    """Sweep, and say how many lives that were, and from when until when it took."""
+def spans(count: int) -> list[Span]:
+    """The same sweeps by so many workers, which begin together. Raises what goes wrong in one of them."""
+    together = multiprocessing.get_context("spawn").Barrier(count)
+    with workers(count, _meet, together) as pool:
+        return list(pool.map(_work, range(count)))
+
+
+_together: Barrier
+
+
+def _meet(together: Barrier) -> None:
+    global _together
+    _together = together
+
+
+def _work(_: int) -> Span:
     with executor() as execute:
         _sweep(execute)
-        all_ready.wait()
+        _together.wait(_PATIENCE_S)
         before, began = execute.lives, time.perf_counter()
         for _ in range(_SWEEPS):
             _sweep(execute)
-        said.put((execute.lives - before, began, time.perf_counter()))
+        return Span(execute.lives - before, began, time.perf_counter())
 
 
 def _sweep(execute: Executor) -> None:

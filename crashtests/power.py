@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -26,7 +25,7 @@ from crashtests.execute import executor
 from crashtests.failure import broken
 from crashtests.replay import USAGE, complain
 from crashtests.schedule import Schedule, parse
-from crashtests.workers import workers
+from crashtests.workers import add_jobs, workers
 
 SEEDS = 20
 
@@ -51,8 +50,7 @@ class Search:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", metavar="BUG", nargs="*", help="the name of a planted bug (default: all)")
     parser.add_argument("--seeds", type=int, default=SEEDS, metavar="N", help=f"from how many seeds (default {SEEDS})")
-    jobs = os.cpu_count() or 1
-    parser.add_argument("--jobs", type=int, default=jobs, metavar="N", help=f"bugs at a time (default {jobs})")
+    add_jobs(parser, "bugs")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every search to this file")
     parser.epilog = (__doc__ or "").partition("\n\n")[2]
 

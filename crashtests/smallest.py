@@ -13,7 +13,6 @@ Exit status: 0, all are as listed; 1, some are not; 2, there is no bug of that n
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, groupby, product
@@ -27,13 +26,12 @@ from crashtests.replay import USAGE, complain
 from crashtests.schedule import HINDRANCES, LOSSES, PAUSED, Hindrance, Plan, Schedule, Turn
 from crashtests.shrink import order
 from crashtests.sweep import Task, sweep, tasks_of
-from crashtests.workers import workers
+from crashtests.workers import add_jobs, workers
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", metavar="BUG", nargs="*", help="the name of a planted bug (default: all)")
-    jobs = os.cpu_count() or 1
-    parser.add_argument("--jobs", type=int, default=jobs, metavar="N", help=f"bugs at a time (default {jobs})")
+    add_jobs(parser, "bugs")
     parser.epilog = (__doc__ or "").partition("\n\n")[2]
 
 

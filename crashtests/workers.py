@@ -6,12 +6,19 @@ there are no more jobs, and they wait for one for ever. Here each watches the pr
 
 from __future__ import annotations
 
+import argparse
 import multiprocessing
 import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
+
+
+def add_jobs(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add the option `--jobs`; without it there are as many at a time as there are cores."""
+    jobs = os.cpu_count() or 1
+    parser.add_argument("--jobs", type=int, default=jobs, metavar="N", help=f"{what} at a time (default {jobs})")
 
 
 def workers(jobs: int, begin: Callable[..., object] | None = None, *arguments: Any) -> ProcessPoolExecutor:
