@@ -30,9 +30,13 @@ def test_every_equivalent_mutant_is_there() -> None:
 
 @pytest.mark.slow
 def test_every_mutant_can_be_compiled() -> None:
-    """What is no module any more would be noticed by anybody."""
+    """What is no module any more would be noticed by anybody; and every module has mutants."""
+    compiled = set()
     for each in mutants.all_mutants(mutants.MODULES):
         compile(each.mutated, each.place, "exec")
+        compiled.add(each.module)
+
+    assert {f"harness.{name}" for name in mutants.MODULES} == compiled
 
 
 def test_what_is_mutated_is_there(capsys: pytest.CaptureFixture[str]) -> None:

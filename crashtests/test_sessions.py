@@ -274,6 +274,7 @@ def test_a_session_that_is_killed(place: Place) -> None:
     session.kill()
     session.communicate(timeout=PATIENCE_S)
 
+    assert -signal.SIGKILL == session.returncode  # it was in the middle, and not at its end by itself
     place.wait_for_nothing()
 
 
@@ -284,4 +285,5 @@ def test_a_session_in_one_process_that_is_killed(place: Place) -> None:
     session.kill()
     session.communicate(timeout=PATIENCE_S)
 
+    assert -signal.SIGKILL == session.returncode  # it was in the middle, and not at its end by itself
     place.wait_for_nothing()

@@ -108,7 +108,8 @@ def write_much(request: dict[str, Any]) -> None:
 def start_others(request: dict[str, Any]) -> None:
     """Leave `children` in the group and `daemons` in sessions of their own behind, then end as told.
 
-    And `mourners`, which end by themselves as soon as this life is dead.
+    And `mourners`, which end by themselves as soon as this life is dead. With `behind_it` the children say that they
+    are there when it is.
     """
     holding = os.open(request["fifo"], os.O_WRONLY)
     alive, host = os.pipe()
@@ -124,6 +125,8 @@ def start_others(request: dict[str, Any]) -> None:
                 os.setsid()
                 if os.fork():
                     os._exit(0)
+            if request.get("behind_it"):
+                os.read(alive, 1)
             _wait_for_ever(holding)
         if kind == "daemon":
             os.wait()  # for the process in between, which would else be one more survivor, or not

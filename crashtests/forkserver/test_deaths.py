@@ -49,14 +49,25 @@ def client_in_mid_life(request: dict[str, Any], portable: bool) -> Iterator[tupl
             client.kill()
 
 
+def wait_for_server(root: Path) -> None:
+    """Wait until the server of this root, whose client is dead, is dead too."""
+    with contextlib.suppress(FileNotFoundError):
+        lock = os.open(root, os.O_RDONLY)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        os.close(lock)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing lives on")
 def test_client_killed_while_others_live_on(fifo: Fifo) -> None:
     """What lives on behind a dead life does not outlive the client either."""
-    request = {"do": "start_others", "children": 1, "then": "die", "fifo": fifo.path, "lives_on_s": 100.0}
-    with client_in_mid_life(request, False) as (client, _, _):
-        fifo.next_pid()
+    request = {"do": "start_others", "children": 1, "behind_it": True, "then": "die", "fifo": fifo.path}
+    with client_in_mid_life({**request, "lives_on_s": 100.0}, False) as (client, _, root):
+        assert fifo.next_pid() > 0  # said by the one that lives on, when the life is dead
         client.kill()
         fifo.wait_for_end()
+        wait_for_server(root)
+
+        assert not root.exists()
 
 
 @pytest.mark.parametrize("portable", [False, True])
@@ -65,11 +76,9 @@ def test_client_killed(fifo: Fifo, portable: bool) -> None:
     request = {"do": "start_others", "children": 1, "then": "hang", "fifo": fifo.path}
     with client_in_mid_life(request, portable) as (client, _, root):
         assert fifo.next_pid() != fifo.next_pid()
-        lock = os.open(root, os.O_RDONLY)
         client.kill()
         fifo.wait_for_end()
-        fcntl.flock(lock, fcntl.LOCK_EX)  # held until the server, too, is gone
-        os.close(lock)
+        wait_for_server(root)
 
         assert not root.exists()
 
@@ -81,10 +90,7 @@ def test_client_killed_before_it_speaks(tmp_path: Path, monkeypatch: pytest.Monk
     arguments = [sys.executable, "-c", speechless, "{}", "False"]
     client = subprocess.run(arguments, cwd=Path(__file__).parents[2], check=False)
     for root in tmp_path.iterdir():
-        with contextlib.suppress(FileNotFoundError):
-            lock = os.open(root, os.O_RDONLY)
-            fcntl.flock(lock, fcntl.LOCK_EX)  # held until the server, too, is gone
-            os.close(lock)
+        wait_for_server(root)
 
     assert client.returncode == -signal.SIGKILL
     assert not any(tmp_path.iterdir())
