@@ -62,9 +62,10 @@ def make_directory(path: Path) -> None:
     """Make `path`, private to the user, and what is missing above it, durably. Raises `WriteFailed`."""
     try:
         missing = [p for p in (path, *path.parents) if not p.exists()]
-        # What is there may have been made by a process that was killed before it could sync its name.
-        with suppress(PermissionError):  # in a directory that may not be read nobody has made it
-            sync_directory((missing[-1].parent if missing else path).parent)
+        there = missing[-1].parent if missing else path
+        # A process may have made it and been killed before it could sync its name.
+        with suppress(PermissionError):  # above it there may be what this user may not read, and so cannot sync
+            sync_directory(there.parent)
         for new in reversed(missing):
             new.mkdir(mode=0o700, exist_ok=True)
             sync_directory(new.parent)
