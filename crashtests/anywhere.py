@@ -162,17 +162,18 @@ def at_call(request: dict[str, Any]) -> int:
     else:
         announce(f"{label}:{n}")
         options = ["-e", f"trace={label}", "-e", f"inject={label}:signal=SIGKILL:when={n}", "-o", os.devnull]
-    tracer = _attach(options)
+    tracer = attach(options)
     status = life.live(request | {"kill": None})
     tracer.terminate()  # it detaches, and has then written everything
     tracer.wait()
     return status
 
 
-def _attach(options: list[str]) -> subprocess.Popen[bytes]:
-    """strace, once it has hold of this process."""
+def attach(options: list[str]) -> subprocess.Popen[bytes]:
+    """strace, once it has hold of this process. Raises `RuntimeError` if it may not, `OSError` if there is none."""
     tracer = subprocess.Popen(["strace", *options, "-p", str(os.getpid())], stderr=subprocess.PIPE)
     said = tracer.stderr.readline() if tracer.stderr else b""
     if b"attached" not in said:
-        raise RuntimeError(f"strace cannot attach to a life: {said.decode(errors='replace')}")
+        with tracer:  # it has ended
+            raise RuntimeError(f"strace cannot attach to this process: {said.decode(errors='replace')}")
     return tracer

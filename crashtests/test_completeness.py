@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
+import os
 from collections.abc import Iterator
 from itertools import islice
 
 import pytest
 
+from crashtests.anywhere import attach
 from crashtests.completeness import Lives, at_calls, at_lines
 from crashtests.planted import Edit
 from crashtests.schedule import Schedule, parse
@@ -47,8 +48,9 @@ def bases(*scripts: str, protocol: str = "marks") -> list[Schedule]:
 def needs_strace() -> None:
     """Skip where strace is not, or may not attach."""
     try:
-        subprocess.run(["strace", "-o", "/dev/null", "true"], check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError) as error:
+        with attach(["-o", os.devnull]) as tracer:
+            tracer.terminate()
+    except (OSError, RuntimeError) as error:
         pytest.skip(f"needs strace, on Linux: {error}")
 
 
