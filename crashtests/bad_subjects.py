@@ -211,16 +211,21 @@ class LeavesAWorker(Naive):
 
     def live(self, life: Life) -> Ending:
         with serving(life.model, heir=life.model.afresh) as address:
-            worker = [sys.executable, "-c", WORKER, address]
-            with subprocess.Popen(worker, stdin=subprocess.PIPE):
-                return super().live(life)
+            worker = [sys.executable, "-c", WORKER, address, str(os.getppid()), str(os.getpid())]
+            with subprocess.Popen(worker, stdin=subprocess.PIPE) as child:
+                ending = super().live(life)
+                child.communicate(b"The host is well.")
+                return ending
 
 
 WORKER = """
 import json, sys, urllib.request
-sys.stdin.read()
+from crashtests.forkserver.targets import wait_until_counted
+if sys.stdin.read():
+    sys.exit()
 request = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Is anybody there?"}]}
 urllib.request.urlopen(urllib.request.Request(sys.argv[1], json.dumps(request).encode())).read()
+wait_until_counted(*map(int, sys.argv[2:]))
 """
 
 

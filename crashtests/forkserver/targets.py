@@ -6,12 +6,14 @@ it starts hold that open, so its end of file is their death, and nobody has to p
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
 import random
 import signal
 import sys
+import time
 from typing import Any
 
 from crashtests.forkserver import processes
@@ -108,15 +110,17 @@ def write_much(request: dict[str, Any]) -> None:
 def start_others(request: dict[str, Any]) -> None:
     """Leave `children` in the group and `daemons` in sessions of their own behind, then end as told.
 
-    And `mourners`, which end by themselves as soon as this life is dead. With `behind_it` the children say that they
-    are there when it is.
+    And `mourners`, which end by themselves as soon as this life is dead and they are counted. With `behind_it` the
+    children say that they are there when it is.
     """
     holding = os.open(request["fifo"], os.O_WRONLY)
     alive, host = os.pipe()
+    server, life = os.getppid(), os.getpid()
     for _ in range(request.get("mourners", 0)):
         if os.fork() == 0:
             os.close(host)
             os.read(alive, 1)  # until the life is dead
+            wait_until_counted(server, life)
             os._exit(0)
     for kind in ["child"] * request.get("children", 0) + ["daemon"] * request.get("daemons", 0):
         if os.fork() == 0:
@@ -144,6 +148,20 @@ def start_others(request: dict[str, Any]) -> None:
     if request["then"] == "interrupt client":
         os.kill(request["client"], signal.SIGUSR1)
         _wait_for_ever(holding)
+
+
+def wait_until_counted(server: int, life: int) -> None:
+    """Return once the server has counted what lives on behind the dead life: when it waits for another process.
+
+    Whoever ends sooner may be gone before it has looked. Linux alone, where a pidfd says whose it is.
+    """
+    awaited = f"/proc/{server}/fdinfo"
+    while True:
+        for descriptor in os.listdir(awaited):
+            with contextlib.suppress(FileNotFoundError), open(f"{awaited}/{descriptor}") as info:
+                if {int(line[4:]) for line in info if line.startswith("Pid:")} - {life, -1}:  # -1: it is reaped
+                    return
+        time.sleep(0.001)
 
 
 def _wait_for_ever(holding: int) -> None:

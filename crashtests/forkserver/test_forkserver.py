@@ -196,7 +196,7 @@ def test_daemons(fifo: Fifo) -> None:
 
 
 @LINUX_ONLY
-@pytest.mark.parametrize(("children", "limit_s"), [(0, 15.0), (2, 0.2)])
+@pytest.mark.parametrize(("children", "limit_s"), [(0, 15.0), (2, 1.0)])
 def test_what_lives_on(server: ForkServer, fifo: Fifo, children: int, limit_s: float) -> None:
     """What a killed life has started gets its time: what ends by itself was not killed, the rest is, at the limit."""
     request = {"do": "start_others", "mourners": 1, "children": children, "fifo": fifo.path, "then": "die"}
