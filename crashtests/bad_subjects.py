@@ -91,6 +91,16 @@ class RaisesOnResume(Naive):
         return ending
 
 
+class MisnamesAPoint(Subject):
+    """Passes a crash point that no schedule could name."""
+
+    name = "misnames a point"
+
+    def live(self, life: Life) -> Ending:
+        life.point("before save")
+        return Ending("done")
+
+
 class SaysNothing(Subject):
     """Returns None where its ending should be."""
 
@@ -257,6 +267,7 @@ IN_TURN: dict[str, type[Subject]] = {
     "pay": Leaves,
     "mail": LeavesAtOnce,
     "guess": KillsItself,
+    "lapse": MisnamesAPoint,
     "blind": Raises,
     "deny": SaysNothing,
     "bounce": SaysAnything,

@@ -24,7 +24,7 @@ from crashtests.kinds import FIRST_ASKS, TOOL_KINDS
 from crashtests.life import STATUSES
 from crashtests.powerloss.watch import KEPT
 from crashtests.reuse import Reuse, state_key
-from crashtests.schedule import ANY, Hindrance, Kill, Plan, Schedule, Turn
+from crashtests.schedule import ANY, Hindrance, Kill, Plan, Schedule, Turn, is_label
 from crashtests.subject import Scene, Subject, SubjectError, load_subject
 from crashtests.world import AFTER_EFFECT, Event, LogReader
 
@@ -324,9 +324,14 @@ class Executor:
     def _check(self, schedule: Schedule, life: LifeEvidence) -> None:
         """A life ends in two ways only: a witnessed kill, or a word about its end and the exit status that fits."""
         death = life.death
-        if death.killed and not life.ending:
+        unnamed = [label for label in dict.fromkeys(life.passed) if not is_label(label)]
+        if death.killed and not life.ending and not unnamed:
             return
-        if death.timed_out:
+        if unnamed:
+            problem = (
+                f"passed a crash point {unnamed[0]!r}: a label is a letter, then letters, digits, _ . - (not {ANY!r})"
+            )
+        elif death.timed_out:
             problem = f"did not end within its time limit and was killed after {death.duration_s:.1f} s"
         elif death.signal is not None:
             problem = f"died of signal {death.signal} that no crash point announced (announced: {death.witness})"

@@ -170,8 +170,9 @@ _LINE = re.compile(
     r"(?P<version>\S+) (?P<store>\S+) (?P<marks>\S+)(?P<over> over)?"
     r"(?: (?P<turns>(?:\[[^\[\]]*\])+))? (?P<end>\S+)(?P<kills>(?: > \S+)*)"
 )
+_LABEL = r"[a-zA-Z][\w.-]*"
 _KILL = re.compile(
-    r"(?P<label>[a-zA-Z][\w.-]*):(?P<n>[1-9][0-9]{0,5})"
+    rf"(?P<label>{_LABEL}):(?P<n>[1-9][0-9]{{0,5}})"
     rf"(?:\+(?P<delay>[1-9][0-9]{{0,4}}))?(?P<loss>(?:![a-z]*)?)(?P<alone>(?:{ALONE})?)"
 )
 
@@ -215,6 +216,11 @@ def _plan(text: str) -> Plan:
         _allowed("hindrance", text[1:], HINDRANCES)
         return Hindrance(text[1:])
     return parse_kill(text)
+
+
+def is_label(label: object) -> bool:
+    """Whether a crash point may bear this name: then it can stand in a schedule."""
+    return isinstance(label, str) and re.fullmatch(_LABEL, label) is not None and label != ANY
 
 
 def parse_kill(text: str) -> Kill:

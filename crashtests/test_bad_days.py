@@ -23,6 +23,7 @@ from crashtests.bad_subjects import (
     Leaves,
     LeavesAChild,
     LeavesAtOnce,
+    MisnamesAPoint,
     NeedsMoreLater,
     PrintsGarbage,
     Raises,
@@ -71,6 +72,7 @@ FAULTS: dict[type[Subject], str] = {
     Leaves: "exited with status 0 without saying how it ended; it printed:\nso long",
     LeavesAtOnce: "exited with status 3 without saying how it ended",
     KillsItself: "died of signal 9 that no crash point announced",
+    MisnamesAPoint: "passed a crash point 'before save': a label is a letter, then letters, digits, _ . - (not 'any')",
     FindsNothing: "was a fresh start and said that there is nothing to resume",
     WritesOutside: "wrote outside its state directory: notes.txt",
     WritesIntoTheLog: "wrote into the world's log",
@@ -87,6 +89,13 @@ def test_a_life_that_cannot_be_judged(subject: type[Subject], in_turn: Campaign)
     assert str(fault.value).startswith(f"subject in turn: life 1 of schedule '{line}' {FAULTS[subject]}")
     assert "Traceback" not in str(fault.value)
     assert time.monotonic() - begin < 20  # a limit, not a measure: nothing hangs
+
+
+@pytest.mark.parametrize("kill_at", [1, 2])
+def test_a_kill_at_a_point_that_no_schedule_can_name(kill_at: int, in_turn: Campaign) -> None:
+    """Killed there or not, it is the same error: the line could not be replayed."""
+    with pytest.raises(SubjectFault, match="passed a crash point 'before save'"):
+        in_turn.check(parse(line_for(MisnamesAPoint)), "bad days", kill_at=kill_at)
 
 
 def test_a_fault_names_the_subject() -> None:
