@@ -16,7 +16,7 @@ from typing import Any
 from crashtests.contract import Violation, violations
 from crashtests.evidence import Evidence, trace
 from crashtests.execute import Executor
-from crashtests.expect import foretell
+from crashtests.expect import Foretold, foretell
 from crashtests.schedule import Schedule
 
 REPEAT_EVERY = 20
@@ -77,11 +77,13 @@ class Campaign:
         """Execute and judge. `kill_at`, `loss`: see `Executor.execute`. Raises `SubjectFault` and `Nondeterminism`."""
         begin, lives = time.perf_counter(), self.executor.lives
         evidence = self.executor.execute(schedule, kill_at=kill_at, loss=loss)
+        foretold = foretell(evidence) if self.executor.subject.settles_exactly else None
         line = str(evidence.schedule)
         if line not in self._known:
-            self._known[line] = self._judge(evidence)
+            reference = self.executor.reference(evidence.schedule)
+            self._known[line] = violations(evidence, reference, self.executor.subject, foretold)
             self._repeat(evidence)
-        self._record(evidence, part)
+        self._record(evidence, foretold, part)
         self.tally.rates.update(
             {"lives": self.executor.lives - lives, "microseconds": int(1e6 * (time.perf_counter() - begin))}
         )
@@ -98,9 +100,6 @@ class Campaign:
             known = self._known[str(schedule)] = self.check(schedule, part)[1]
         return known
 
-    def _judge(self, evidence: Evidence) -> list[Violation]:
-        return violations(evidence, self.executor.reference(evidence.schedule), self.executor.subject)
-
     def _repeat(self, evidence: Evidence) -> None:
         if self.executor.subject.races or self.executor.subject.parallel:
             return  # it has said that two traces may differ
@@ -111,7 +110,7 @@ class Campaign:
                 again = self.executor.again(evidence.executed, cold=cold)
                 _compare_traces(evidence, again, "a cold interpreter" if cold else "a second run")
 
-    def _record(self, evidence: Evidence, part: str) -> None:
+    def _record(self, evidence: Evidence, foretold: Foretold | None, part: str) -> None:
         line = str(evidence.schedule)
         known = self.tally.schedules.get(line)
         if known is not None and known["overruns"] >= evidence.overruns and _rank(known["part"]) <= _rank(part):
@@ -127,7 +126,6 @@ class Campaign:
                 exposed |= {(store, label) for label in life.passed}
             elif kill:
                 kills.append([store, kill.label, phase])
-        rows = foretell(evidence).rows if self.executor.subject.settles_exactly else {}
         record = {
             "part": part,
             "kills": kills,
@@ -135,7 +133,7 @@ class Campaign:
             "exposed": sorted(map(list, exposed)),
             "passed": sorted(map(list, passed)),
             "hindered": [[store, life.hindered_by] for life in evidence.lives if life.hindered_by],
-            "rows": {row: count for row, count in rows.items() if count},
+            "rows": {row: count for row, count in (foretold.rows if foretold else {}).items() if count},
             "overruns": evidence.overruns,
         }
         self.tally.add(line, record)

@@ -57,9 +57,14 @@ class Case:
         return requests[-1] if requests else []
 
 
-def violations(evidence: Evidence, reference: Evidence, subject: Subject) -> list[Violation]:
-    """Every guarantee that `evidence` breaks. `reference`: the uninterrupted run of the same script."""
-    case = _case(evidence, lambda: reference, subject)
+def violations(
+    evidence: Evidence, reference: Evidence, subject: Subject, foretold: Foretold | None = None
+) -> list[Violation]:
+    """Every guarantee that `evidence` breaks. `reference`: the uninterrupted run of the same script.
+
+    `foretold`: what was foretold of it, if that is known already.
+    """
+    case = _case(evidence, lambda: reference, subject, foretold)
     return [Violation(name, says) for name in GUARANTEES for says in _broken(case, name)]
 
 
@@ -68,9 +73,15 @@ def breaks(guarantee: str, evidence: Evidence, uninterrupted: Callable[[], Evide
     return any(_broken(_case(evidence, uninterrupted, subject), guarantee))
 
 
-def _case(evidence: Evidence, uninterrupted: Callable[[], Evidence], subject: Subject) -> Case:
-    tools = _tools(evidence.events)
-    return Case(evidence, uninterrupted, subject, foretell(evidence) if subject.settles_exactly else None, tools)
+def _case(
+    evidence: Evidence,
+    uninterrupted: Callable[[], Evidence],
+    subject: Subject,
+    foretold: Foretold | None = None,
+) -> Case:
+    if foretold is None and subject.settles_exactly:
+        foretold = foretell(evidence)
+    return Case(evidence, uninterrupted, subject, foretold, _tools(evidence.events))
 
 
 def _tools(events: Iterable[Event]) -> dict[str, str]:

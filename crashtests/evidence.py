@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from crashtests.forkserver.client import Death
@@ -17,7 +18,7 @@ from crashtests.subject import Scene
 from crashtests.world import Event, step_of
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, for what follows from it and every guarantee asks again
 class LifeEvidence:
     """One life: what was planned, how it ended, what happened in it, and what was durable before and after."""
 
@@ -31,7 +32,7 @@ class LifeEvidence:
     changed: bool | None
     """Whether files changed in the life; None if nobody looked (only a resume where nothing is saved is looked at)."""
 
-    @property
+    @cached_property
     def killed_at(self) -> Kill | None:
         """Where it was killed, None if it was not."""
         if not self.death.killed or self.death.witness is None:
@@ -44,12 +45,12 @@ class LifeEvidence:
         saved = self.resume and self.before is not None
         return self.planned.how if isinstance(self.planned, Hindrance) and saved else None
 
-    @property
+    @cached_property
     def ending(self) -> Event | None:
         """What the harness said of its end, None if it was killed."""
         return next((event for event in self.events if event["event"] == "ending"), None)
 
-    @property
+    @cached_property
     def status(self) -> str:
         return str(self.ending["status"]) if self.ending else "killed" if self.killed_at else "fault"
 
@@ -67,7 +68,7 @@ class LifeEvidence:
         """Whether it has a place in the plan: a life that found nothing to resume has none."""
         return self.status != "missing" or self.hindered_by is not None
 
-    @property
+    @cached_property
     def passed(self) -> list[str]:
         """Labels of the crash points it passed, in order."""
         return [label for event in self.of("at") for label in event["labels"]]

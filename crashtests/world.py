@@ -65,7 +65,7 @@ class LogReader:
         except FileNotFoundError:
             return []
         self._offset += len(data)
-        return [json.loads(line) for line in data.splitlines()]
+        return [json.loads(line) for line in data.decode().splitlines()]
 
 
 def step_of(tool_use_id: str) -> str:

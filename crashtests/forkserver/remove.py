@@ -11,17 +11,24 @@ import os
 
 
 def remove_tree(path: str | os.PathLike[str]) -> None:
-    """Remove a directory and all below it: quickly if it holds only files, even if its modes forbid it."""
+    """Remove a directory and all below it: quickly if nothing is in the way, even if its modes forbid it."""
     try:
-        with os.scandir(path) as entries:
-            for entry in entries:
-                os.unlink(entry.path)
-        os.rmdir(path)
+        _remove_tame_tree(path)
     except FileNotFoundError:
         if os.path.lexists(path):
             _remove_stubborn_tree(path)
-    except OSError:  # a directory in it, or no permission
+    except OSError:  # no permission, or somebody still makes files in it
         _remove_stubborn_tree(path)
+
+
+def _remove_tame_tree(path: str | os.PathLike[str]) -> None:
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                _remove_tame_tree(entry.path)
+            else:
+                os.unlink(entry.path)
+    os.rmdir(path)
 
 
 def _remove_stubborn_tree(path: str | os.PathLike[str]) -> None:
