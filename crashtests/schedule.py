@@ -170,9 +170,9 @@ _LINE = re.compile(
     r"(?P<version>\S+) (?P<store>\S+) (?P<marks>\S+)(?P<over> over)?"
     r"(?: (?P<turns>(?:\[[^\[\]]*\])+))? (?P<end>\S+)(?P<kills>(?: > \S+)*)"
 )
-_LABEL = r"[a-zA-Z][\w.-]*"
+_LABEL = re.compile(r"[a-zA-Z][\w.-]*")
 _KILL = re.compile(
-    rf"(?P<label>{_LABEL}):(?P<n>[1-9][0-9]{{0,5}})"
+    rf"(?P<label>{_LABEL.pattern}):(?P<n>[1-9][0-9]{{0,5}})"
     rf"(?:\+(?P<delay>[1-9][0-9]{{0,4}}))?(?P<loss>(?:![a-z]*)?)(?P<alone>(?:{ALONE})?)"
 )
 
@@ -220,7 +220,7 @@ def _plan(text: str) -> Plan:
 
 def is_label(label: object) -> bool:
     """Whether a crash point may bear this name: then it can stand in a schedule."""
-    return isinstance(label, str) and re.fullmatch(_LABEL, label) is not None and label != ANY
+    return isinstance(label, str) and _LABEL.fullmatch(label) is not None and label != ANY
 
 
 def parse_kill(text: str) -> Kill:
