@@ -216,6 +216,8 @@ def _check_resume(options: argparse.Namespace, store: Store, tools: Sequence[Too
         if options.resume:
             raise
         return
+    if checkpoint.status in ("done", "refusal"):
+        return  # it says its end again and asks nobody
     model = checkpoint.prefix.get("model")
     if options.model not in (None, model):
         raise UsageError(f"--model {options.model}: the run was started with {model!r}; leave it out, or start afresh")
@@ -224,7 +226,7 @@ def _check_resume(options: argparse.Namespace, store: Store, tools: Sequence[Too
     if asked != started:
         raise UsageError(f"the run was started with {started} (model {model!r}): resume it the same way")
     names = tool_names(checkpoint)
-    if checkpoint.status not in ("done", "refusal") and names and not tools_by_name(tools).keys() & set(names):
+    if names and not tools_by_name(tools).keys() & set(names):
         raise UsageError(f"the run was started with the tools {', '.join(names)}: pass them again with --tools")
 
 
@@ -232,7 +234,10 @@ def _model(options: argparse.Namespace) -> Model:
     if options.live:
         from harness.anthropic_model import DEFAULT_MODEL, AnthropicModel
 
-        return AnthropicModel(DEFAULT_MODEL if options.model is None else options.model)
+        try:
+            return AnthropicModel(DEFAULT_MODEL if options.model is None else options.model)
+        except Exception as error:  # a proxy, a certificate or an address in the environment that it cannot use
+            raise UsageError(f"--live: the SDK's client cannot be made: {type(error).__name__}: {error}") from error
     return demo.model() if options.script is None else ScriptedModel.from_file(options.script)
 
 
@@ -267,9 +272,10 @@ def _import(where: str) -> ModuleType:
 
 def _kind_found(directory: str) -> str | None:
     """The kind of store that keeps a run in `directory`, if one does."""
-    # os.path, since Path.exists raises where a directory may not be looked into
-    found = (kind for kind, files in STORE_FILES.items() if os.path.exists(os.path.join(directory, files[0])))
-    return next(found, None)
+    # By any of its files: where one is missing, its store says so. os.path, since Path.exists raises where a directory
+    # may not be looked into.
+    found = ((kind, os.path.join(directory, name)) for kind, names in STORE_FILES.items() for name in names)
+    return next((kind for kind, path in found if os.path.exists(path)), None)
 
 
 def _arm() -> crash.Armed | None:
@@ -285,6 +291,7 @@ def _arm() -> crash.Armed | None:
 
 
 def _terminate(signum: int, frame: FrameType | None) -> NoReturn:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not interrupt what is said of the first
     raise _Terminated
 
 

@@ -208,6 +208,7 @@ class _Life:
         self._max_tokens = max_tokens
         self._say = say
         self._seen_ids = {block["id"] for block in all_tool_uses(scene.messages)}
+        self._saved: dict[str, Any] = {}
 
     def run(self) -> Result:
         scene = self._scene
@@ -218,11 +219,13 @@ class _Life:
         try:
             return self._turns()
         except StopError as error:
-            return self._result("stopped", str(error))
+            # A response that could not be saved is lost, and what it counted does not count.
+            return replace(self._result("stopped", str(error)), **self._saved)
 
     def _turns(self) -> Result:
         scene = self._scene
         while True:
+            self._saved = {"turns": scene.turns, "tokens_used": scene.tokens_used, "answer": scene.answer}
             if scene.pending:
                 self._settle_turn()
             if scene.turns >= scene.turns_max:

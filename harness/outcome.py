@@ -8,6 +8,7 @@ refuse is put into words: an empty result (D13, D14), a lone surrogate or a NaN 
 from __future__ import annotations
 
 import json
+from collections.abc import Coroutine, Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +37,14 @@ class Outcome:
 
 
 def returned(output: Any, *, is_error: bool = False) -> Outcome:
-    """The outcome of a tool that returned `output`."""
+    """The outcome of a tool that returned `output`.
+
+    A coroutine or a generator is an error: nothing of the function has run, and nobody is going to run it.
+    """
+    if isinstance(output, Coroutine | Generator):
+        output.close()
+        kind = "coroutine" if isinstance(output, Coroutine) else "generator"
+        return Outcome(f"the tool returned a {kind}, so it has not run: a tool is a plain function", is_error=True)
     try:
         if not is_error and (blocks := _as_blocks(output)) is not None:
             return Outcome(blocks)

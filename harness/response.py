@@ -84,6 +84,10 @@ def _body_problem(response: Any) -> str | None:
     for block in content:
         if not isinstance(block, dict) or not isinstance(block.get("type"), str):
             return f"content block {block!r} has no type"
+        if block["type"] == "tool_result":
+            return "the model's turn holds a tool_result, which only the answer to it may (rule C5)"
+        if block["type"] == "text" and not isinstance(block.get("text"), str):
+            return f"the text of content block {block!r} is none"
     if wire_json(content) is None:
         return "the content holds a NaN or a lone surrogate, which cannot be sent back (rule A9)"
     return None

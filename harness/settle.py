@@ -87,6 +87,10 @@ class Settler:
             except Exception as error:
                 outcome = outcome_module.raised(error)
         crash_point("after-tool")
+        if outcome.is_error:
+            self._warn(
+                f"{call.name} ({call.tool_use_id}) failed, and the model is told so: {str(outcome.content)[:200]}"
+            )
         return self._record(call, outcome, Settled.RUN)
 
     def _mark_started(self, call: Call) -> None:

@@ -15,12 +15,12 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from harness import durable
 from harness.checkpoint import VERSION, Checkpoint, Message
 from harness.crash import crash_point
-from harness.errors import StateDamaged, StateForeign, StateRefused, StateVersion, WriteFailed
+from harness.errors import StateDamaged, StateForeign, StateIncomplete, StateRefused, StateVersion, WriteFailed
 from harness.ledger import BadLedger, Entry, Ledger, decode_entry
 from harness.store import START_AFRESH, STORE_FILES, Store, exists
 
@@ -113,8 +113,7 @@ class SqliteStore(Store):
     def _examine(self) -> Iterator[sqlite3.Connection]:
         """The database as a private copy. Raises `StateMissing` or another `StateRefused`."""
         if not exists(self.checkpoint_path):
-            self.check_kind()
-            raise self.missing("there is no database")
+            self._refuse_without_database()
         with ExitStack() as stack:
             try:
                 private = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="harness-")))
@@ -125,6 +124,18 @@ class SqliteStore(Store):
                 problem, remedy = f"cannot be copied to be examined: {cause}", "check permissions and free space"
                 raise StateRefused(self.checkpoint_path, problem, remedy) from cause
             yield stack.enter_context(closing(sqlite3.connect(private / self.checkpoint_path.name)))
+
+    def _refuse_without_database(self) -> NoReturn:
+        """Nothing had run if there is none of its files, or if a fresh start was moving them away."""
+        self.check_kind()
+        left = [name for name in STORE_FILES[self.kind] if exists(self.directory / name)]
+        if not left:
+            raise self.missing("there is no database")
+        if self.being_set_aside():
+            raise self.missing("a fresh start died while it set the earlier run aside")
+        raise StateIncomplete(
+            self.checkpoint_path, f"the database of this run is missing beside its {left[0]}", START_AFRESH
+        )
 
     def _decode_all(self, connection: sqlite3.Connection) -> tuple[Checkpoint, Ledger]:
         connection.execute("PRAGMA synchronous=OFF")  # nobody needs the copy

@@ -44,7 +44,7 @@ class Store(ABC):
     kind: ClassVar[str]
 
     def __init__(self, directory: Path | str) -> None:
-        self.directory = Path(directory)
+        self.directory = _anchored(Path(directory))
 
     @abstractmethod
     def read(self) -> tuple[Checkpoint, Ledger]:
@@ -146,9 +146,10 @@ class Store(ABC):
     def check_kind(self) -> None:
         """Refuse a directory in which another kind of store keeps a run. Raises `StateForeign`."""
         for kind, files in STORE_FILES.items():
-            if kind != self.kind and exists(self.directory / files[0]):
+            there = [name for name in files if exists(self.directory / name)] if kind != self.kind else []
+            if there:
                 remedy = f"pass --store {kind}, or use another directory"
-                raise StateForeign(self.directory / files[0], f"this directory holds a {kind} run", remedy)
+                raise StateForeign(self.directory / there[0], f"this directory holds a {kind} run", remedy)
 
     def being_set_aside(self) -> bool:
         """Whether a fresh start died while it moved the pair away: the checkpoint is gone on purpose."""
@@ -199,6 +200,14 @@ class Store(ABC):
     def _latest_aside(self) -> Path | None:
         numbered = (p for p in self.directory.glob("set-aside-*") if _number(p))
         return max(numbered, key=_number, default=None)
+
+
+def _anchored(directory: Path) -> Path:
+    """`directory` from the root, since a tool may change the working directory before the next write."""
+    try:
+        return directory.absolute()
+    except FileNotFoundError:  # the working directory is gone; whoever opens this is told so
+        return directory
 
 
 def exists(path: Path) -> bool:

@@ -166,7 +166,8 @@ def current_tool_use_id() -> str:
     try:
         return _current.get()
     except LookupError:
-        raise UsageError("current_tool_use_id() was asked for while no tool is running") from None
+        problem = "while no tool is running in this thread; one that a tool starts must be handed the id"
+        raise UsageError(f"current_tool_use_id() was asked for {problem}") from None
 
 
 @contextmanager

@@ -27,7 +27,7 @@ def _server_ends() -> Iterator[None]:
 def fast_path() -> Iterator[Path]:
     """An empty directory, in memory where there is such a thing."""
     with tempfile.TemporaryDirectory(dir=_FAST_DISK, prefix="crashtests-") as directory:
-        yield Path(directory)
+        yield Path(directory).resolve()
 
 
 @pytest.fixture(params=list(STORES.values()), ids=list(STORES))

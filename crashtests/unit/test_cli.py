@@ -150,7 +150,7 @@ def test_failing_write(store: str, fast_path: Path) -> None:
     status, last_line = run_cli(*arguments, cwd=fast_path, before=(limit_files, 65_536)).end
 
     assert 3 == status
-    assert last_line.startswith("[stopped] turns=1 tokens_used=15 unknowns=0 reason: could not write 'save-a' to ")
+    assert last_line.startswith("[stopped] turns=0 tokens_used=0 unknowns=0 reason: could not write 'save-a' to ")
     assert [] == effects(fast_path)
     assert (0, '[done] turns=1 tokens_used=30 unknowns=0 answer="Done."') == resume(fast_path, *script)
     assert ["act a"] == effects(fast_path)
@@ -166,7 +166,7 @@ def test_missing(store: str, option: str, fast_path: Path) -> None:
         status, last_line = run_cli(option, "--store", store, "--state", state, cwd=fast_path).end
 
         assert 4 == status
-        assert re.fullmatch(rf"\[refused\] {state}: there is no .*; start a run first, without --resume", last_line)
+        assert re.fullmatch(rf"\[refused\] {fast_path}/{state}: there is no .*; start a run first, without --resume", last_line)
         assert before == snapshot(fast_path)
 
 
@@ -214,7 +214,7 @@ def test_damaged(file: str, damage: Callable[[Path], object], says_why: str, fas
         status, last_line = run_cli(option, cwd=fast_path).end
 
         assert 4 == status
-        assert last_line.startswith(f"[refused] .harness/{file}: ")
+        assert last_line.startswith(f"[refused] {fast_path}/.harness/{file}: ")
         assert says_why in last_line
         assert before == snapshot(fast_path)
 

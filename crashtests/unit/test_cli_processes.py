@@ -89,7 +89,7 @@ def test_held_by_a_live_process(store: str, fast_path: Path) -> None:
             refused = run_cli(*options, *TOOLS, cwd=fast_path).end
             why = "a live process owns this run; wait for it to end, or end it; the lock goes with the process"
 
-            assert (4, f"[refused] .harness: {why}") == refused
+            assert (4, f"[refused] {fast_path}/.harness: {why}") == refused
 
         status = "[status] running turn=1 pending=act(finished),wait(started) unknowns=none"
 

@@ -142,7 +142,7 @@ def test_store_that_is_there(fast_path: Path) -> None:
 
         why = "this directory holds a sqlite run; pass --store sqlite, or use another directory"
 
-        assert (4, f"[refused] .harness/state.sqlite3: {why}") == (status, last_line)
+        assert (4, f"[refused] {fast_path}/.harness/state.sqlite3: {why}") == (status, last_line)
     assert before == snapshot(fast_path)
     assert list(crash_points("sqlite")) == [
         line.split()[0] for line in run_cli("--list-crash-points", cwd=fast_path).lines
@@ -150,7 +150,7 @@ def test_store_that_is_there(fast_path: Path) -> None:
 
     afresh = run_cli(cwd=fast_path)
 
-    assert "[start] an earlier run was set aside in .harness/set-aside-1" == afresh.lines[0]
+    assert f"[start] an earlier run was set aside in {fast_path}/.harness/set-aside-1" == afresh.lines[0]
     assert (0, DEMO_DONE) == afresh.end
     assert (fast_path / ".harness/set-aside-1/state.sqlite3").exists()
     assert not (fast_path / ".harness/checkpoint.json").exists()
@@ -190,7 +190,8 @@ def test_directory_that_may_not_be_written(fast_path: Path) -> None:
         fast_path.chmod(0o755)
         (fast_path / "closed").chmod(0o755)
 
-    why = "could not write 'directory' to .harness: [Errno 13] Permission denied: '.harness'"
+    directory = f"{fast_path}/.harness"
+    why = f"could not write 'directory' to {directory}: [Errno 13] Permission denied: '{directory}'"
     assert (3, f"[stopped] {why}; what was saved before it is intact") == unwritable
     assert [(4, "[refused] closed: may not be read; check its owner and permissions")] * 3 == closed
     assert [] == effects(fast_path)
