@@ -3,6 +3,10 @@
 Checkpoint and ledger share one database in WAL mode with synchronous=FULL: each save is one transaction. A new
 database is built in memory and put in place as a whole file, so an empty or half-made one is always damage. Each row
 carries a hash of itself. Merely opening a database changes it, so it is examined in a private copy.
+
+A killed process leaves its latest commits in the log, `state.sqlite3-wal`. sqlite takes a log that is gone, cut short
+or damaged for one whose last commits never happened, and rolls back without a word. The index of the log, which a kill
+leaves too, says how many pages were committed: a log with fewer is refused.
 """
 
 from __future__ import annotations
@@ -11,9 +15,11 @@ import hashlib
 import json
 import shutil
 import sqlite3
+import struct
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -42,9 +48,10 @@ class SqliteStore(Store):
     _saved: int  # messages that are in the database, once it is open
 
     def read(self) -> tuple[Checkpoint, Ledger]:
+        index = _read_index(self._file("-shm"))  # before the log, which a live owner may add to meanwhile
         with self._examine() as connection:
             try:
-                return self._decode_all(connection)
+                return self._decode_all(connection, index)
             except sqlite3.Error as cause:
                 raise StateDamaged(self.checkpoint_path, f"is damaged ({cause})", START_AFRESH) from cause
 
@@ -137,7 +144,7 @@ class SqliteStore(Store):
             self.checkpoint_path, f"the database of this run is missing beside its {left[0]}", START_AFRESH
         )
 
-    def _decode_all(self, connection: sqlite3.Connection) -> tuple[Checkpoint, Ledger]:
+    def _decode_all(self, connection: sqlite3.Connection, index: _LogIndex | None) -> tuple[Checkpoint, Ledger]:
         connection.execute("PRAGMA synchronous=OFF")  # nobody needs the copy
         # Not quick_check, which does not look at the indexes that decide whether a row is new.
         if connection.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
@@ -147,6 +154,8 @@ class SqliteStore(Store):
         if (found := connection.execute("PRAGMA user_version").fetchone()[0]) != VERSION:
             problem = f"is of version {found}, this release reads {VERSION}"
             raise StateVersion(self.checkpoint_path, problem, "use the release it is of")
+        if index is not None:
+            self._check_log(connection, index)
         scene = dict(_rows(connection, "scene"))
         parts = scene.get("fixed"), scene.get("moving")
         if scene.keys() != {"fixed", "moving", "calls"} or not all(isinstance(part, dict) for part in parts):
@@ -164,10 +173,50 @@ class SqliteStore(Store):
         ledger = Ledger(str(head.get("run_id")), entries)
         return self.decode(head, [body for _, body in messages], ledger), ledger
 
+    def _check_log(self, connection: sqlite3.Connection, index: _LogIndex) -> None:
+        """Refuse a log with less in it than was committed. Raises `StateDamaged`."""
+        with suppress(OSError), self._file("-wal").open("rb") as log:
+            header = log.read(_LOG_SALTS.stop)
+            # After a loss of power the index may be of an earlier log in the same file, which says nothing of this one.
+            if header.startswith(_LOG_MAGIC) and header[_LOG_SALTS] != index.salts:
+                return
+        pages = max(0, connection.execute("PRAGMA wal_checkpoint").fetchone()[1])
+        if pages < index.pages:
+            problem = f"is damaged or gone: of {index.pages} pages that were committed to it {pages} are left"
+            raise StateDamaged(self._file("-wal"), problem, START_AFRESH)
+
+    def _file(self, suffix: str) -> Path:
+        return self.checkpoint_path.with_name(self.checkpoint_path.name + suffix)
+
     def _not_ours(self, connection: sqlite3.Connection) -> StateRefused:
         if self.checkpoint_path.stat().st_size == 0:
             return StateDamaged(self.checkpoint_path, "is empty", START_AFRESH)
         return StateForeign(self.checkpoint_path, "is not a database of a run", "move it away")
+
+
+@dataclass(frozen=True, slots=True)
+class _LogIndex:
+    """What the index of a log (`-shm`) says of it: how many pages are committed, and the salts of the log's header."""
+
+    pages: int
+    salts: bytes
+
+
+# https://www.sqlite.org/walformat.html: the header of the index is there twice, and differs while it is written.
+_INDEX_HEADER, _INDEX_IS_SET, _INDEX_SALTS = 48, 12, slice(32, 40)
+_LOG_MAGIC, _LOG_SALTS = b"\x37\x7f\x06", slice(16, 24)
+
+
+def _read_index(path: Path) -> _LogIndex | None:
+    """None if there is no index to go by: after a clean end, or a loss of power."""
+    try:
+        with path.open("rb") as file:
+            header, again = file.read(_INDEX_HEADER), file.read(_INDEX_HEADER)
+    except OSError:
+        return None
+    if len(again) < _INDEX_HEADER or header != again or not header[_INDEX_IS_SET]:
+        return None
+    return _LogIndex(struct.unpack_from("=I", header, 16)[0], header[_INDEX_SALTS])
 
 
 def _put_scene(connection: sqlite3.Connection, checkpoint: Checkpoint, *, saved: int, fixed: bool) -> None:

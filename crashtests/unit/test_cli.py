@@ -166,7 +166,9 @@ def test_missing(store: str, option: str, fast_path: Path) -> None:
         status, last_line = run_cli(option, "--store", store, "--state", state, cwd=fast_path).end
 
         assert 4 == status
-        assert re.fullmatch(rf"\[refused\] {fast_path}/{state}: there is no .*; start a run first, without --resume", last_line)
+        assert re.fullmatch(
+            rf"\[refused\] {fast_path}/{state}: there is no .*; start a run first, without --resume", last_line
+        )
         assert before == snapshot(fast_path)
 
 

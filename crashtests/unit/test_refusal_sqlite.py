@@ -1,8 +1,9 @@
 """Damage to the database of the sqlite store.
 
-The database itself is held against damage at any place. Its write-ahead log is not: sqlite takes a log that is cut
-short, or wrong from some point on, for one whose last commits never happened. What then loads is a state that the run
-was in earlier, as after a crash before those commits, or nothing does.
+The database itself is held against damage at any place, and its write-ahead log as long as the index of the log is
+there, as a kill leaves it. Without one, as after a loss of power, sqlite takes a log that is cut short, or wrong from
+some point on, for one whose last commits never happened. What then loads is a state that the run was in earlier, as
+after a crash before those commits, or nothing does.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sqlite3
+import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -112,7 +114,7 @@ def load_or_refuse(store: SqliteStore) -> str | None:
             return states.as_json(*store.read())
         except StateRefused as error:
             refusal = error
-    assert store.checkpoint_path == refusal.path
+    assert refusal.path in (store.checkpoint_path, store.checkpoint_path.with_name("state.sqlite3-wal"))
     assert refusal.remedy in str(refusal)
     return None
 
@@ -178,12 +180,66 @@ def killed(fast_path: Path) -> tuple[SqliteStore, list[str]]:
     return SqliteStore(fast_path / "killed"), live.history
 
 
-def test_a_log_cut_short_is_a_crash_before_its_last_commits(killed: tuple[SqliteStore, list[str]]) -> None:
-    """Whatever is left of the log, what loads was true at some time, and the more is left, the later."""
+def sizes(whole: bytes) -> list[int]:
+    return [0, 1, 31, 32, 33, *range(32 + 24, len(whole), 4120 // 2), len(whole) - 1]
+
+
+def damaged(whole: bytes) -> list[bytes]:
+    """Flipped bytes behind the log's own header, NULs, garbage."""
+    flips = [whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :] for at in range(33, len(whole), 1999)]
+    return [*flips, bytes(len(whole)), b"garbage" * 1000, whole[:32] + bytes(len(whole)), whole[:4152] + b"\xff" * 9000]
+
+
+def test_a_log_that_has_lost_commits_is_refused(killed: tuple[SqliteStore, list[str]]) -> None:
+    """As a kill leaves it, with its index: the whole log loads the last commit, and anything less or else nothing."""
     store, history = killed
+    log = store.directory / "state.sqlite3-wal"
+    whole = log.read_bytes()
+    blobs = [*(whole[:size] for size in sizes(whole)), *damaged(whole)]
+
+    assert [None] * len(blobs) == list(outcomes(store, log.name, blobs))
+
+    log.write_bytes(whole)
+
+    assert history[-1] == states.as_json(*store.read())
+
+    log.unlink()
+
+    with pytest.raises(
+        StateDamaged, match=r"state\.sqlite3-wal: is damaged or gone: of \d+ pages .* 0 are left; restore"
+    ):
+        store.read()
+
+
+def test_a_log_that_was_read_into_the_database_is_not_missed(killed: tuple[SqliteStore, list[str]]) -> None:
+    """Whoever looks into a killed run's database with another program leaves no log and no index behind."""
+    store, history = killed
+    with contextlib.closing(sqlite3.connect(store.checkpoint_path)) as connection:
+        connection.execute("SELECT count(*) FROM messages").fetchone()
+
+    assert ["state.sqlite3"] == [path.name for path in store.directory.iterdir()]
+    assert history[-1] == states.as_json(*store.read())
+
+
+def test_an_index_of_an_earlier_log_says_nothing(killed: tuple[SqliteStore, list[str]]) -> None:
+    """After a loss of power the index may be older than the log that it lies beside."""
+    store, history = killed
+    index = store.directory / "state.sqlite3-shm"
+    data = bytearray(index.read_bytes())
+    for header in (0, 48):
+        data[header + 16 : header + 20] = (999).to_bytes(4, sys.byteorder)
+        data[header + 32 : header + 40] = b"earlier."
+    index.write_bytes(data)
+
+    assert history[-1] == states.as_json(*store.read())
+
+
+def test_a_log_cut_short_is_a_crash_before_its_last_commits(killed: tuple[SqliteStore, list[str]]) -> None:
+    """Without an index, whatever is left of the log, what loads was true at some time; the more is left, the later."""
+    store, history = killed
+    (store.directory / "state.sqlite3-shm").unlink()
     whole = (store.directory / "state.sqlite3-wal").read_bytes()
-    sizes = [0, 1, 31, 32, 33, *range(32 + 24, len(whole), 4120 // 2), len(whole) - 1, len(whole)]
-    found = outcomes(store, "state.sqlite3-wal", (whole[:size] for size in sizes))
+    found = outcomes(store, "state.sqlite3-wal", (whole[:size] for size in [*sizes(whole), len(whole)]))
     times = [history.index(state) for state in found if state is not None]
 
     assert len(found) == len(times)
@@ -192,13 +248,13 @@ def test_a_log_cut_short_is_a_crash_before_its_last_commits(killed: tuple[Sqlite
 
 
 def test_a_log_with_a_wrong_byte_loads_an_earlier_state_or_none(killed: tuple[SqliteStore, list[str]]) -> None:
-    """Flipped, NUL-filled or garbage: never a state that the run was not in, and never another kind of error."""
+    """Without an index: never a state that the run was not in, and never another kind of error."""
     store, history = killed
+    (store.directory / "state.sqlite3-shm").unlink()
     whole = (store.directory / "state.sqlite3-wal").read_bytes()
-    flips = (whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :] for at in range(5, len(whole), 1999))
-    blobs = (bytes(len(whole)), b"garbage" * 1000, whole[:32] + bytes(len(whole)), whole[:4152] + b"\xff" * 9000)
+    flips = [whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :] for at in range(5, 32)]
 
-    assert set(outcomes(store, "state.sqlite3-wal", [*flips, *blobs])) <= {*history, None}
+    assert set(outcomes(store, "state.sqlite3-wal", [*flips, *damaged(whole)])) <= {*history, None}
 
 
 def test_the_shared_memory_of_the_log_is_not_believed(killed: tuple[SqliteStore, list[str]]) -> None:
