@@ -234,10 +234,7 @@ def _model(options: argparse.Namespace) -> Model:
     if options.live:
         from harness.anthropic_model import DEFAULT_MODEL, AnthropicModel
 
-        try:
-            return AnthropicModel(DEFAULT_MODEL if options.model is None else options.model)
-        except Exception as error:  # a proxy, a certificate or an address in the environment that it cannot use
-            raise UsageError(f"--live: the SDK's client cannot be made: {type(error).__name__}: {error}") from error
+        return AnthropicModel(DEFAULT_MODEL if options.model is None else options.model)
     return demo.model() if options.script is None else ScriptedModel.from_file(options.script)
 
 

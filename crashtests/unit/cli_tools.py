@@ -34,6 +34,12 @@ def act(input: dict[str, Any]) -> str:
     return "acted"
 
 
+def go(input: dict[str, Any]) -> str:
+    """Change the directory of the whole process, as a shell's `cd` does."""
+    os.chdir(input["to"])
+    return "there"
+
+
 def look(input: dict[str, Any]) -> str:
     return "seen"
 
@@ -69,5 +75,8 @@ _ANYTHING = {"type": "object"}
 
 TOOLS = [
     Tool("look", "Look.", _ANYTHING, look, effect=Effect.READ_ONLY),
-    *(Tool(run.__name__, f"{run.__name__}.", _ANYTHING, run) for run in (act, wait, leave, cancel, interrupt, shout)),
+    *(
+        Tool(run.__name__, f"{run.__name__}.", _ANYTHING, run)
+        for run in (act, wait, leave, cancel, interrupt, shout, go)
+    ),
 ]

@@ -18,7 +18,8 @@ import pytest
 import harness
 from crashtests.api import judge
 from crashtests.unit.bodies import asks, call, result, says, text
-from crashtests.unit.cli import DEMO_RESPONSES
+from crashtests.unit.cli import DEMO_RESPONSES, run_cli
+from crashtests.unit.cli_tools import MODULE
 from crashtests.unit.lives import both_stores, scene_killed_here
 from crashtests.unit.loopback import MessagesApi, serving
 from crashtests.unit.scenes import Scene
@@ -354,3 +355,18 @@ def test_the_result_blocks_are_the_sdks() -> None:
         # The API refuses citations in a text that a user sends (rule B8).
         refused = {"citations"} if name == "text" else set()
         assert [set(needed), allowed | refused] == blocks[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("HTTPS_PROXY", "odd://x"), ("SSL_CERT_FILE", "/no/such/file"), ("ANTHROPIC_BASE_URL", "http://[::1")],
+)
+def test_a_client_that_cannot_be_made_is_wrong_usage(name: str, value: str, fast_path: Path) -> None:
+    """What the environment holds for the SDK, and it cannot use, is named in one line, and nothing is left."""
+    run = ("--live", "--task", "x", "--tools", MODULE)
+    ran = run_cli(*run, cwd=fast_path, env={"ANTHROPIC_API_KEY": "of-a-test", name: value})
+
+    assert 2 == ran.status
+    assert 1 == len(ran.lines)
+    assert ran.out.startswith("[usage] the SDK's client cannot be made: ")
+    assert [] == list(fast_path.iterdir())

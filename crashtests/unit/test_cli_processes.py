@@ -27,6 +27,7 @@ from crashtests.unit.cli import (
 )
 from crashtests.unit.cli_tools import INSIDE_FD, MODULE, effects
 from crashtests.unit.surroundings import break_stdout, close_stdout, close_streams, owner_finishes
+from harness import cli
 
 STORES = ("json", "sqlite")
 both_stores = pytest.mark.parametrize("store", STORES)
@@ -162,3 +163,14 @@ def test_what_tools_print_comes_before_the_last_line(fast_path: Path) -> None:
 
 def _status_and_out(ran: Ran) -> tuple[int, str]:
     return ran.status, ran.out
+
+
+def test_a_second_sigterm_does_not_interrupt_the_report_of_the_first() -> None:
+    """A supervisor that asks twice still reads how the run has ended."""
+    before = signal.signal(signal.SIGTERM, cli._terminate)
+    try:
+        with pytest.raises(cli._Terminated):
+            signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)

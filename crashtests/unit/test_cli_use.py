@@ -197,6 +197,66 @@ def test_directory_that_may_not_be_written(fast_path: Path) -> None:
     assert [] == effects(fast_path)
 
 
+@both_stores
+def test_tool_that_changes_directory(store: str, fast_path: Path) -> None:
+    """A run stays where it was started, and leaves the one alone that is where a tool has gone."""
+    here, there = fast_path / "here", fast_path / "there"
+    here.mkdir()
+    there.mkdir()
+    assert KILLED == run_cli("--store", store, cwd=there, crash_after="after-effect-write:3").status
+    before = snapshot(there)
+    script = write_script(here, asks(call("a", "go", to=str(there))), says("gone"))
+    run = ("--tools", MODULE, "--script", script, "--store", store)
+
+    assert (0, '[done] turns=1 tokens_used=30 unknowns=0 answer="gone"') == run_cli(*run, cwd=here).end
+    assert (0, "[status] done turn=1 pending=none unknowns=none") == run_cli("--status", cwd=here).end
+    assert before == snapshot(there)
+
+
+@pytest.mark.parametrize("asked", STORES)
+@pytest.mark.parametrize("left", ["state.sqlite3-wal", "state.sqlite3-shm", "effects.json"])
+def test_half_of_a_run(left: str, asked: str, fast_path: Path) -> None:
+    """What is left of a run whose checkpoint is lost is never taken for no run at all: its effects would come again."""
+    store = "json" if left == "effects.json" else "sqlite"
+    assert KILLED == run_cli("--store", store, cwd=fast_path, crash_after="after-save-b:3").status
+    for path in (fast_path / ".harness").iterdir():
+        if path.name != left:
+            path.unlink()
+    before = snapshot(fast_path)
+
+    for options in (("--resume-or-start",), ("--resume",), ("--status",), ("--store", asked, "--resume-or-start")):
+        status, last_line = run_cli(*options, cwd=fast_path).end
+
+        assert 4 == status
+        assert "is missing" in last_line or f"this directory holds a {store} run; pass --store {store}" in last_line
+        assert before == snapshot(fast_path)
+
+
+@both_stores
+def test_finished_run_however_it_was_started(store: str, fast_path: Path) -> None:
+    """A finished run says its answer again to whoever resumes it: nobody is asked, so nobody has to be named."""
+    run = ("--tools", MODULE, "--script", write_script(fast_path, asks(call("a")), says("ok")), "--store", store)
+    done = run_cli(*run, cwd=fast_path).end
+    before = snapshot(fast_path / ".harness")
+
+    assert 0 == done[0]
+    for options in ((), ("--live",)):
+        assert done == run_cli("--resume", *options, cwd=fast_path, env={"ANTHROPIC_API_KEY": "of-a-test"}).end
+    assert before == snapshot(fast_path / ".harness")
+    assert ["act a"] == effects(fast_path)
+
+
+def test_tool_that_fails(fast_path: Path) -> None:
+    """A person is told what the model is told: the demonstration ends the same, and its report could not be written."""
+    (fast_path / "report.txt").mkdir()
+    ran = run_cli(cwd=fast_path)
+
+    assert (0, DEMO_DONE) == ran.end
+    assert re.fullmatch(
+        r"warning: write_report \(toolu_\w+\) failed, and the model is told so: IsADirectoryError: .*\n", ran.err
+    )
+
+
 def test_help(fast_path: Path) -> None:
     """`--help` names every option, the exit statuses and the environment, and fits a terminal."""
     shown = run_cli("--help", cwd=fast_path, env={"COLUMNS": "100"})

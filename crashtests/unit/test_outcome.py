@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,24 @@ from harness import Effect, Store
 from harness.checkpoint import Call, Checkpoint, Message
 from harness.ledger import Ledger, Settled, finished
 from harness.outcome import NO_OUTPUT, Outcome, raised, returned, tool_result
+
+
+async def _coroutine() -> str:
+    raise AssertionError("nobody awaits this")
+
+
+def _generator() -> Iterator[str]:
+    raise AssertionError("nobody asks this for anything")
+    yield
+
+
+@pytest.mark.parametrize(("function", "kind"), [(_coroutine, "coroutine"), (_generator, "generator")])
+def test_what_has_not_run_has_not_succeeded(function: Callable[[], object], kind: str) -> None:
+    """A tool that hands back something still to be run has done nothing, and the model is told so."""
+    says = f"the tool returned a {kind}, so it has not run: a tool is a plain function"
+
+    assert Outcome(says, is_error=True) == returned(function())
+
 
 TEXTS: list[tuple[Any, str]] = [
     ("plain", "plain"),

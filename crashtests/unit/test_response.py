@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from crashtests.unit.bodies import asks, body, call, says, text
 from crashtests.unit.oddities import nested
+from harness.checkpoint import Call, Checkpoint, Message, decode
 from harness.response import Reading, keepable, read_response
 from harness.stop_reasons import STOP_REASONS, Move
 
@@ -187,7 +188,7 @@ _json = st.recursive(
 _blocks = st.fixed_dictionaries(
     {},
     optional={
-        "type": st.sampled_from(["text", "tool_use", "thinking", "other"]) | _json,
+        "type": st.sampled_from(["text", "tool_use", "tool_result", "thinking", "other"]) | _json,
         "id": st.sampled_from(["t1", "seen", ""]) | _json,
         "name": st.just("act") | _json,
         "input": st.just({}) | _json,
@@ -198,6 +199,35 @@ _bodies = _json | st.fixed_dictionaries(
     {"content": st.lists(_blocks | _json, max_size=3) | _json, "stop_reason": st.sampled_from([*STOP_REASONS]) | _json},
     optional={"usage": _json | st.dictionaries(st.sampled_from(["input_tokens", "output_tokens"]), _json)},
 )
+
+
+@pytest.mark.parametrize(
+    ("block", "why"),
+    [
+        ({"type": "tool_result", "tool_use_id": "t1", "content": "done"}, "the model's turn holds a tool_result"),
+        ({"type": "text", "text": 5}, "is none"),
+        ({"type": "text"}, "is none"),
+    ],
+)
+def test_a_block_that_could_not_be_sent_back_is_no_turn(block: dict[str, Any], why: str) -> None:
+    """A model that answers its own call, and a text that is none: nothing is run, and nothing is saved of it."""
+    reading = read(asks(ONE, block))
+
+    assert (Move.STOP, [], []) == (reading.move, reading.content, reading.calls)
+    assert reading.why.startswith("protocol error: ")
+    assert why in reading.why
+
+
+@settings(derandomize=True, database=None, deadline=None, max_examples=80)
+@given(st.lists(_blocks, max_size=3), st.sampled_from([*STOP_REASONS]))
+def test_what_is_taken_can_be_read_back(blocks: list[Any], stop_reason: str) -> None:
+    """A checkpoint with a turn that was taken is one that the next life does not refuse."""
+    reading = read(body(stop_reason, *blocks))
+    calls = [Call(block["id"], block["name"], None, block["input"]) for block in reading.calls]
+    messages: list[Message] = [{"role": "user", "content": "Do it."}, {"role": "assistant", "content": reading.content}]
+    scene = Checkpoint("run", "Do it.", {}, True, 50, turns=int(bool(calls)), pending=calls, messages=messages)
+
+    assert calls == decode(json.loads(json.dumps(scene.head())), messages).pending
 
 
 @settings(derandomize=True, database=None, deadline=None, max_examples=80)
