@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import anthropic
 import pytest
 
 from crashtests.campaign import Campaign
@@ -29,7 +28,7 @@ LINES = (
 EVERY = 9
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def wire() -> Iterator[Campaign]:
     """A campaign against the harness with the SDK in it."""
     with executor(WIRE) as execute:
@@ -37,7 +36,11 @@ def wire() -> Iterator[Campaign]:
 
 
 def test_wire(wire: Campaign, campaign: Campaign, record_property: Callable[[str, object], None]) -> None:
-    """Every guarantee holds through the real client, killed at every ninth crash point of scripts with all blocks."""
+    """Every guarantee holds through the real client, killed at every ninth crash point of scripts with all blocks.
+
+    The requests that reach the API through the SDK are, value for value, those that the harness makes. (One test, since
+    the SDK would have to be loaded again for another on another worker.)
+    """
     killed = 0
     with reported(record_property):
         for line in LINES:
@@ -51,22 +54,19 @@ def test_wire(wire: Campaign, campaign: Campaign, record_property: Callable[[str
     campaign.tally.rates["wire"] += killed
 
     assert killed >= 4 * len(LINES)
+    assert _requests(campaign) == _requests(wire)
 
 
-def test_wire_sends_what_the_function_gets(wire: Campaign, campaign: Campaign) -> None:
-    """The requests that reach the API through the SDK are, value for value, those that the harness makes."""
-    schedule: Schedule = parse(LINES[0])
-    requests = [
-        [event["messages"] for event in each.executor.execute(schedule).events if event["event"] == "ask"]
-        for each in (campaign, wire)
-    ]
-
-    assert requests[0] == requests[1]
+def _requests(campaign: Campaign) -> list[object]:
+    evidence = campaign.executor.execute(parse(LINES[0]))
+    return [event["messages"] for event in evidence.events if event["event"] == "ask"]
 
 
 @pytest.mark.slow  # it imports an SDK and starts a server
 def test_streaming(tmp_path: Path) -> None:
     """What the served API streams is, read by the SDK, what the scripted model answered."""
+    import anthropic
+
     script: Schedule = parse("v1 json marks [thinking text read pay] end")
     model = ScriptedModel(script, World(tmp_path / "world.log", 1, lambda label: None), strict=True)
     tools = [{"name": name, "description": name, "input_schema": {"type": "object"}} for name in ("read", "pay")]
