@@ -26,6 +26,7 @@ from crashtests.schedule import ScheduleError, parse
 from crashtests.subject import SubjectError, load_subject
 from crashtests.summary import Session, gates, summary
 from crashtests.sweep import BOUNDS
+from crashtests.workers import keep_to_one_core
 
 # Tests that judge a subject, in the order in which they run; all others are unit tests and run last.
 _ORDER = ("test_regressions", "test_canary", "test_sweep", "test_powerloss", "test_machine", "test_wire")
@@ -54,6 +55,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_BEGIN] = time.monotonic()
     if hasattr(config, "workerinput"):
         config.option.crash_seed = config.workerinput["crash_seed"]
+        if not config.option.slow:  # whose tests start sessions of their own, with workers of their own
+            keep_to_one_core(int(config.workerinput["workerid"].removeprefix("gw")))
         return
     if config.option.crash_seed is None:
         config.option.crash_seed = int.from_bytes(os.urandom(4))

@@ -1,4 +1,4 @@
-"""Workers: processes that do the jobs of a subcommand, and that end with it.
+"""Workers: processes that do the jobs of a subcommand, and that end with it; and the one core that each keeps to.
 
 A pool of the standard library whose processes would outlive it: killed by a signal, it has no time to tell them that
 there are no more jobs, and they wait for one for ever. Here each watches the process that it was started by.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -27,8 +28,20 @@ def workers(jobs: int, begin: Callable[..., object] | None = None, *arguments: A
     return ProcessPoolExecutor(jobs, mp_context=spawned, initializer=_begin, initargs=(begin, arguments))
 
 
+def keep_to_one_core(place: int) -> None:
+    """Keep this process, and all that it starts, to the `place`-th of its cores, where the system knows such a thing.
+
+    A worker, its fork server and a life take turns, thousands of times a minute. To wake each other across cores costs
+    an interrupt each time, which a virtual machine makes dear: a life is a seventh cheaper on one.
+    """
+    if sys.platform == "linux":
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[place % len(cores)]})
+
+
 def _begin(begin: Callable[..., object] | None, arguments: tuple[Any, ...]) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    keep_to_one_core(int(multiprocessing.current_process().name.rpartition("-")[2]))
     if begin is not None:
         begin(*arguments)
 
