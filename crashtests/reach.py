@@ -57,8 +57,10 @@ def survey(tasks: Iterable[Task], others: Iterable[Schedule]) -> Reach:
                 schedule = evidence.schedule
                 killed = [place for place, life in enumerate(evidence.lives, start=1) if life.killed_at]
                 if len(killed) > len(task.base.deaths):
-                    before = replace(schedule, kills=schedule.kills[:-1])
-                    reach.kills.setdefault(str(before), []).append(schedule)
+                    one_less = reach.kills.setdefault(str(replace(schedule, kills=schedule.kills[:-1])), [])
+                    # A sweep of second kills ends with a life that has none, which is the first kill once more.
+                    if schedule not in one_less:
+                        one_less.append(schedule)
                     reach.add(schedule, evidence.lives[killed[-1] :])
     return reach
 

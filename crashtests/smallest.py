@@ -71,7 +71,7 @@ def _reach(jobs: int) -> Reach:
     bound = [task for tasks in _tasks_of_the_bound(load_subject(OURS)) for task in tasks.values()]
     # What is given two kills is given one as well.
     tasks = list({task.base: task for task in sorted(bound, key=lambda task: task.kills)}.values())
-    others = [schedule for task in bound for schedule in _resumes(task)]
+    others = [schedule for task in bound for schedule in resumes(task)]
     parts = SURVEYS_A_JOB * jobs
     with workers(jobs) as pool:
         seen = [pool.submit(survey, tasks[part::parts], others[part::parts]) for part in range(parts)]
@@ -121,7 +121,7 @@ class Search:
                 failing = [
                     (order(schedule), place, schedule)
                     for base, loss in group
-                    for place, schedule in enumerate(self._failing(tasks[base], loss))
+                    for place, schedule in enumerate(self.failing(tasks[base], loss))
                 ]
                 if failing:
                     return min(failing, key=lambda each: each[:2])[2]
@@ -131,10 +131,10 @@ class Search:
         can_lose = power and base.store in self.execute.subject.power_stores and not base.ending_calls
         return list(LOSSES) if can_lose else [""]
 
-    def _failing(self, task: Task, loss: str) -> Iterator[Schedule]:
+    def failing(self, task: Task, loss: str) -> Iterator[Schedule]:
         """The schedules of this task that break the guarantee, those that are killed early first."""
         evidences = self._killed(task, loss) if task.kills else self._alone(task.base)
-        resumed = (self.execute.execute(schedule) for schedule in _resumes(task) if not self._misses(schedule))
+        resumed = (self.execute.execute(schedule) for schedule in resumes(task) if not self._misses(schedule))
         try:
             for evidence in chain(evidences, resumed):
                 if sum(kill is not None for kill in evidence.schedule.kills) == task.kills:
@@ -176,7 +176,7 @@ def _size_and_order(search: tuple[Schedule, str]) -> tuple[tuple[int, ...], obje
     return (turns, calls, tools, odd + list(LOSSES).index(loss)), order(base)
 
 
-def _resumes(task: Task) -> list[Schedule]:
+def resumes(task: Task) -> list[Schedule]:
     """The base, left alone, with a resume of what has ended: plain without a kill, hindered as the one death."""
     plans: dict[int, list[Plan]] = {0: [None], 1: [Hindrance(how) for how in HINDRANCES]}
     return [replace(task.base, kills=(None, plan)) for plan in plans.get(task.kills, [])]
