@@ -31,7 +31,7 @@ from harness.ledger import Ledger
 from harness.loop import TURNS_MAX, Result, run_agent, tool_names
 from harness.model import Model, ScriptedModel
 from harness.sqlite_store import SqliteStore
-from harness.store import STORE_FILES, Store
+from harness.store import LASTING_FILES, Store
 from harness.tool import Tool, tools_by_name
 
 DONE, USAGE, STOPPED, REFUSED, CTRL_C, TERMINATED = 0, 2, 3, 4, 130, 143
@@ -271,7 +271,7 @@ def _kind_found(directory: str) -> str | None:
     """The kind of store that keeps a run in `directory`, if one does."""
     # By any of its files: where one is missing, its store says so. os.path, since Path.exists raises where a directory
     # may not be looked into.
-    found = ((kind, os.path.join(directory, name)) for kind, names in STORE_FILES.items() for name in names)
+    found = ((kind, os.path.join(directory, name)) for kind, names in LASTING_FILES.items() for name in names)
     return next((kind for kind, path in found if os.path.exists(path)), None)
 
 

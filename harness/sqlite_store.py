@@ -28,7 +28,7 @@ from harness.checkpoint import VERSION, Checkpoint, Message
 from harness.crash import crash_point
 from harness.errors import StateDamaged, StateForeign, StateIncomplete, StateRefused, StateVersion, WriteFailed
 from harness.ledger import BadLedger, Entry, Ledger, decode_entry
-from harness.store import START_AFRESH, STORE_FILES, Store, exists
+from harness.store import LASTING_FILES, START_AFRESH, Store, exists
 
 _APPLICATION_ID = 0x48524E53  # "HRNS"
 _SCHEMA = """
@@ -124,8 +124,8 @@ class SqliteStore(Store):
         with ExitStack() as stack:
             try:
                 private = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="harness-")))
-                for name in STORE_FILES[self.kind]:
-                    if not name.endswith("-shm") and exists(self.directory / name):
+                for name in LASTING_FILES[self.kind]:
+                    if exists(self.directory / name):
                         shutil.copyfile(self.directory / name, private / name)
             except OSError as cause:
                 problem, remedy = f"cannot be copied to be examined: {cause}", "check permissions and free space"
@@ -135,11 +135,11 @@ class SqliteStore(Store):
     def _refuse_without_database(self) -> NoReturn:
         """Nothing had run if there is none of its files, or if a fresh start was moving them away."""
         self.check_kind()
-        left = [name for name in STORE_FILES[self.kind] if exists(self.directory / name)]
-        if not left:
-            raise self.missing("there is no database")
         if self.being_set_aside():
             raise self.missing("a fresh start died while it set the earlier run aside")
+        left = [name for name in LASTING_FILES[self.kind] if exists(self.directory / name)]
+        if not left:
+            raise self.missing("there is no database")
         raise StateIncomplete(
             self.checkpoint_path, f"the database of this run is missing beside its {left[0]}", START_AFRESH
         )

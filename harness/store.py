@@ -31,6 +31,9 @@ STORE_FILES = {
     "sqlite": ("state.sqlite3", "state.sqlite3-wal", "state.sqlite3-shm", "state.sqlite3-journal"),
 }
 
+# Of these, those that hold something: the index of a log is made again from the log.
+LASTING_FILES = {kind: tuple(n for n in names if not n.endswith("-shm")) for kind, names in STORE_FILES.items()}
+
 # How often to look again at files that change while they are read.
 _GLANCES_MAX = 1000
 
@@ -137,15 +140,14 @@ class Store(ABC):
 
     def settle(self) -> None:
         """Make durable what an earlier life may have left in the page cache only. Raises `WriteFailed`."""
-        files = (name for name in STORE_FILES[self.kind] if not name.endswith("-shm"))
-        durable.settle(self.directory / name for name in files)
+        durable.settle(self.directory / name for name in LASTING_FILES[self.kind])
 
     def missing(self, problem: str) -> StateMissing:
         return StateMissing(self.directory, problem, "start a run first, without --resume")
 
     def check_kind(self) -> None:
         """Refuse a directory in which another kind of store keeps a run. Raises `StateForeign`."""
-        for kind, files in STORE_FILES.items():
+        for kind, files in LASTING_FILES.items():
             there = [name for name in files if exists(self.directory / name)] if kind != self.kind else []
             if there:
                 remedy = f"pass --store {kind}, or use another directory"

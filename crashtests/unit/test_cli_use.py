@@ -214,7 +214,7 @@ def test_tool_that_changes_directory(store: str, fast_path: Path) -> None:
 
 
 @pytest.mark.parametrize("asked", STORES)
-@pytest.mark.parametrize("left", ["state.sqlite3-wal", "state.sqlite3-shm", "effects.json"])
+@pytest.mark.parametrize("left", ["state.sqlite3-wal", "effects.json"])
 def test_half_of_a_run(left: str, asked: str, fast_path: Path) -> None:
     """What is left of a run whose checkpoint is lost is never taken for no run at all: its effects would come again."""
     store = "json" if left == "effects.json" else "sqlite"

@@ -112,7 +112,7 @@ def check_recovery(scenario: Scenario, store: str, label: str, directory: Path) 
     if _NOT_YET_SAVED.fullmatch(label):
         status, last_line = resumed.end
         assert 4 == status
-        assert last_line.startswith("[refused] .harness: ")
+        assert last_line.startswith(f"[refused] {directory}/.harness: ")
         assert "start a run first" in last_line
         resumed = run_cli("--store", store, *scenario.then, cwd=directory)
 
