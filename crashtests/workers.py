@@ -32,7 +32,7 @@ def keep_to_one_core(place: int) -> None:
     """Keep this process, and all that it starts, to the `place`-th of its cores, where the system knows such a thing.
 
     A worker, its fork server and a life take turns, thousands of times a minute. To wake each other across cores costs
-    an interrupt each time, which a virtual machine makes dear: a life is a seventh cheaper on one.
+    an interrupt each time, which a virtual machine makes dear. What two take from each other `bench` says.
     """
     if sys.platform == "linux":
         cores = sorted(os.sched_getaffinity(0))
