@@ -112,7 +112,7 @@ class Lives:
     def _executor(self, target: str) -> Executor:
         setup = {"subject": OURS, "planted": self._planted, "warm_up": True}
         server = self._servers.enter_context(ForkServer(target, setup=setup))
-        return Executor(server, _no_cold_lives, _no_cold_lives, Contents())
+        return Executor(server, Contents())
 
     @property
     def modules(self) -> set[str]:
@@ -177,7 +177,3 @@ def at_calls(base: Schedule, lives: Lives) -> Iterator[Place]:
     """`unlabelled`, for kills before system calls."""
     schedules = (replace(base, kills=(*base.kills, call)) for call in lives.calls(base))
     return unlabelled(base, lives, map(lives.at_call.execute, schedules))
-
-
-def _no_cold_lives() -> ForkServer:
-    raise NotImplementedError("nothing here is executed cold")

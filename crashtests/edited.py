@@ -28,15 +28,15 @@ def edited(edit: Edit) -> Lines | None:
     """The lines at which an edit is met; None if that is when the module is imported."""
     source = source_of(edit.module)
     try:
-        met = list(_statements(tree := ast.parse(source), ast.parse(edit.apply(source)), tree))
+        met = list(_statements(ast.parse(source), ast.parse(edit.apply(source)), around=None))
     except _AtImport:
         return None
     name = edit.module.rpartition(".")[2]
     return frozenset(f"{name}.{line}" for node in met for line in range(node.lineno, (node.end_lineno or 0) + 1))
 
 
-def _statements(old: ast.AST, new: ast.AST, around: ast.AST) -> Iterator[ast.stmt]:
-    """The statements at which it is met that `old` became `new`, which is of the same kind."""
+def _statements(old: ast.AST, new: ast.AST, around: ast.AST | None) -> Iterator[ast.stmt]:
+    """The statements at which it is met that `old`, in a block of `around`, became `new`, of the same kind."""
     blocks = [name for name in old._fields if name in _BLOCKS and isinstance(getattr(old, name), list)]
     rest = [name for name in old._fields if name not in blocks]
     if _text([getattr(old, name) for name in rest]) != _text([getattr(new, name) for name in rest]):
@@ -50,16 +50,12 @@ def _in_block(around: ast.AST, old: Sequence[ast.AST], new: Sequence[ast.AST]) -
     first = _alike(old, new)
     behind = min(_alike(old[::-1], new[::-1]), len(old) - first, len(new) - first)
     gone, come = old[first : len(old) - behind], new[first : len(new) - behind]
-    kinds = [type(node) for node in gone]
-    at_import = isinstance(around, ast.Module | ast.ClassDef) and not all(
-        issubclass(each, _AT_IMPORT) for each in kinds
-    )
-    if kinds == [type(node) for node in come] and not at_import:
+    alike = [type(node) for node in gone] == [type(node) for node in come]
+    at_import = isinstance(around, ast.Module | ast.ClassDef)
+    if alike and not (at_import and any(not isinstance(node, _AT_IMPORT) for node in gone)):
         for node, other in zip(gone, come, strict=True):
             yield from _statements(node, other, around)
-    elif isinstance(around, ast.Module | ast.ClassDef) or any(
-        isinstance(node, ast.ExceptHandler) for node in (*old, *new)
-    ):
+    elif at_import or any(isinstance(node, ast.ExceptHandler) for node in (*old, *new)):
         yield _whole(around)
     elif gone:
         yield from (node for node in gone if isinstance(node, ast.stmt))
@@ -73,7 +69,7 @@ def _alike(old: Sequence[ast.AST], new: Sequence[ast.AST]) -> int:
     return next((n for n, (one, other) in enumerate(pairs) if _text(one) != _text(other)), min(len(old), len(new)))
 
 
-def _whole(node: ast.AST) -> ast.stmt:
+def _whole(node: ast.AST | None) -> ast.stmt:
     """A statement that a life executes. What stands before the colon of a function is executed at import."""
     if not isinstance(node, ast.stmt) or isinstance(node, _AT_IMPORT):
         raise _AtImport

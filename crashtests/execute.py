@@ -115,15 +115,19 @@ class _Run:
         return Evidence(_canonical(executed, self.lives), executed, tuple(self.lives), branch)
 
 
+def _no_other() -> ForkServer:
+    raise NotImplementedError("nothing here is executed cold, or beside another life")
+
+
 class Executor:
     """Executes schedules on one subject, with its fork server."""
 
     def __init__(
         self,
         server: ForkServer,
-        cold_server: Callable[[], ForkServer],
-        another_server: Callable[[], ForkServer],
         subject: Subject,
+        cold_server: Callable[[], ForkServer] = _no_other,
+        another_server: Callable[[], ForkServer] = _no_other,
     ) -> None:
         self.server = server
         self._cold_server = cold_server
@@ -404,4 +408,4 @@ def executor(
             return servers.enter_context(server)
 
         warm = serve(cold=False)
-        yield Executor(warm, cache(lambda: serve(cold=True)), cache(lambda: serve(cold=False)), subject)
+        yield Executor(warm, subject, cache(lambda: serve(cold=True)), cache(lambda: serve(cold=False)))

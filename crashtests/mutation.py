@@ -30,6 +30,7 @@ from crashtests.forkserver.client import Death, ForkServer, ForkServerError
 from crashtests.kinds import TOOL_KINDS
 from crashtests.machine import run_shard
 from crashtests.mutate import Mutant
+from crashtests.reach import lines_of, seeing_lines
 from crashtests.schedule import Schedule
 from crashtests.subject import load_subject
 from crashtests.sweep import Task, sweep, tasks
@@ -111,15 +112,13 @@ def _lives(task: Task, execute: Executor) -> Iterator[Evidence]:
 
 def baseline(of: Sequence[Task]) -> Baseline:
     """What the lives of each task execute. Takes as long as a campaign that finds nothing."""
-    setup = {"subject": OURS, "planted": None, "warm_up": True}
     seen = {}
-    with ForkServer("crashtests.anywhere:covered", setup=setup) as server:
-        execute = Executor(server, _no_cold_lives, _no_cold_lives, load_subject(OURS))
+    with seeing_lines() as execute:
         for task in of:
             lines: set[str] = set()
             labels: set[Label] = set()
             for evidence in _lives(task, execute):
-                lines.update(line for e in evidence.events if e["event"] == "lines" for line in e["firsts"])
+                lines |= lines_of(evidence.lives)
                 labels |= _passed(evidence)
             seen[task] = Seen(frozenset(lines), frozenset(labels))
     return seen
@@ -127,10 +126,6 @@ def baseline(of: Sequence[Task]) -> Baseline:
 
 def _passed(evidence: Evidence) -> set[Label]:
     return {(evidence.schedule.store, label) for life in evidence.lives for label in life.passed}
-
-
-def _no_cold_lives() -> ForkServer:
-    raise NotImplementedError("nothing here is executed cold")
 
 
 class _Campaign:

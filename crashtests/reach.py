@@ -6,7 +6,8 @@ executed to know that. A life that is killed executes no line that it would not 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from crashtests.edited import Lines
@@ -16,6 +17,19 @@ from crashtests.forkserver.client import ForkServer
 from crashtests.schedule import Schedule
 from crashtests.subject import load_subject
 from crashtests.sweep import Task, sweep
+
+
+@contextmanager
+def seeing_lines() -> Iterator[Executor]:
+    """An executor of the harness as it is, whose lives write down which lines they execute, if they are not killed."""
+    setup = {"subject": OURS, "planted": None, "warm_up": True}
+    with ForkServer("crashtests.anywhere:covered", setup=setup) as server:
+        yield Executor(server, load_subject(OURS))
+
+
+def lines_of(lives: Iterable[LifeEvidence]) -> Lines:
+    """What these lives have written down."""
+    return frozenset(line for life in lives for event in life.of("lines") for line in event["firsts"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +45,9 @@ class Reach:
         return lines is not None and not lines & met
 
     def add(self, schedule: Schedule, lives: Iterable[LifeEvidence]) -> None:
-        executed = {line for life in lives for event in life.of("lines") for line in event["firsts"]}
         # An earlier run leaves what it leaves, and nobody has seen what it executes.
         if not schedule.over:
-            self.lines[str(schedule)] = frozenset(executed)
+            self.lines[str(schedule)] = lines_of(lives)
 
     def merge(self, other: Reach) -> None:
         """Add what another process has seen. Equal sets of lines are kept once: there are few."""
@@ -46,9 +59,7 @@ class Reach:
 def survey(tasks: Iterable[Task], others: Iterable[Schedule]) -> Reach:
     """What is reached by each task, also without its kills, and by `others`. Takes as long as a sweep of them."""
     reach = Reach()
-    setup = {"subject": OURS, "planted": None, "warm_up": True}
-    with ForkServer("crashtests.anywhere:covered", setup=setup) as server:
-        execute = Executor(server, _no_other, _no_other, load_subject(OURS))
+    with seeing_lines() as execute:
         for schedule in others:
             reach.add(schedule, execute.execute(schedule).lives)
         for task in tasks:
@@ -63,7 +74,3 @@ def survey(tasks: Iterable[Task], others: Iterable[Schedule]) -> Reach:
                         one_less.append(schedule)
                     reach.add(schedule, evidence.lives[killed[-1] :])
     return reach
-
-
-def _no_other() -> ForkServer:
-    raise NotImplementedError("nothing here is executed cold, or beside another life")
